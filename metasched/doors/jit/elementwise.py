@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from metasched.doors.exact_division import NOTHING_LEFT, divide_exactly
-from metasched.doors.jit.promotion import resolve_types, weak_type
+from metasched.doors.jit.promotion import limit_of, resolve_types, weak_type
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -29,18 +29,22 @@ _MOST_INTEGER_EXPONENT = 16
 _TRUNCATING_DIVISION = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
 _FINITE_BY_INFINITE = "abs({1}) == inf and abs({0}) < inf"
+_TRUNCATED = "(floor({0} / {1}) if {0} / {1} >= 0.0 else ceil({0} / {1}))"
 _FLOOR_DIVISION = (
     "({0} - {0} if abs({0}) == inf and {1} != 0.0 else "
     "({0} / {1} if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else -1.0) "
     f"if {_FINITE_BY_INFINITE} else floor({{0}} / {{1}}))"
 )
+# A remainder of zero has the sign of the divisor; `a - b` of equal ones is 0, and `-(b - a)` is -0.
 _REMAINDER = (
-    f"(({{0}} if {{0}} == 0.0 or ({{0}} > 0.0) == ({{1}} > 0.0) else {{1}}) if {_FINITE_BY_INFINITE} "
-    f"else 0.0 if {NOTHING_LEFT} else {{0}} - floor({{0}} / {{1}}) * {{1}})"
+    f"((1.0 / {{1}} if {{0}} == 0.0 else {{0}} if ({{0}} > 0.0) == ({{1}} > 0.0) else {{1}}) if {_FINITE_BY_INFINITE} "
+    f"else 0.0 * {{1}} if {NOTHING_LEFT} else {{0}} - floor({{0}} / {{1}}) * {{1}} if {{1}} > 0.0 "
+    "else -(floor({0} / {1}) * {1} - {0}))"
 )
+# That of `fmod` has the sign of what is divided.
 _FMOD = (
-    f"({{0}} if {_FINITE_BY_INFINITE} else 0.0 if {NOTHING_LEFT} else "
-    "{0} - (floor({0} / {1}) if {0} / {1} >= 0.0 else ceil({0} / {1})) * {1})"
+    f"({{0}} if {_FINITE_BY_INFINITE} else 0.0 * {{0}} if {NOTHING_LEFT} else {{0}} / {{1}} * {{1}} if {{0}} == 0.0 "
+    f"else {{0}} - {_TRUNCATED} * {{1}} if {{0}} > 0.0 else -({_TRUNCATED} * {{1}} - {{0}}))"
 )
 # The larger one is taken out, so that no square overflows.
 _LONG, _SHORT = "max(abs({0}), abs({1}))", "min(abs({0}), abs({1}))"
@@ -99,7 +103,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "cbrt": Form(floats=_CBRT),
         "ceil": Form("{0}", floats="ceil({0})"),
         "conjugate": Form("{0}"),
-        "copysign": Form(floats=f"(-abs({{0}}) if {_NEGATIVE.replace('{0}', '{1}')} else abs({{0}}))"),
+        "copysign": Form(floats=f"(-abs({{0}}) if {_NEGATIVE.replace('{0}', '{1}')} else abs({{0}}))", divides=True),
         "cos": Form(floats="cos({0})"),
         "cosh": Form(floats="cosh({0})"),
         "deg2rad": Form(floats="{0} * 0.017453292519943295"),
@@ -160,7 +164,11 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "remainder": Form(floats=_REMAINDER, integers="{0} % {1}", divides=True, wide=True),
         "right_shift": Form(integers="{0} >> {1}"),
         "rint": Form("{0}", floats="rint({0})"),
-        "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})", unsigned="(1 if {0} > 0 else 0)"),
+        "sign": Form(
+            "(1 if {0} > 0 else -1 if {0} < 0 else {0})",
+            floats="(1 if {0} > 0 else -1 if {0} < 0 else abs({0}))",
+            unsigned="(1 if {0} > 0 else 0)",
+        ),
         "signbit": Form("{0} < 0", floats=_NEGATIVE),
         "sin": Form(floats="sin({0})"),
         "sinh": Form(floats="sinh({0})"),
@@ -211,6 +219,9 @@ class _Application:
 def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dtype: Any = None) -> GraphValue:
     """What a ufunc makes of operands, in NumPy's types. Raises Unsupported and TraceError."""
     given = tuple(_operand(trace, operand) for operand in operands)
+    decided = _compare_beyond(trace, ufunc, given)
+    if decided is not None:
+        return decided
     types = tuple(
         operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else weak_type(operand)
         for operand in given
@@ -230,6 +241,23 @@ def _operand(trace: ArrayTrace, operand: Any) -> Any:
     if isinstance(operand, TracedOperand | np.ndarray | np.generic) or type(operand) in (int, float, bool):
         return operand
     return trace.value(operand) if _has_operands(operand) else np.asarray(operand)
+
+
+def _compare_beyond(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any]) -> GraphValue | None:
+    """A comparison of integers with a number of Python's that is beyond their type: the same for all of them."""
+    if ufunc.__name__ not in _MIXED_SIGN_COMPARISONS or int not in map(type, operands):
+        return None
+    number = next(n for n, operand in enumerate(operands) if type(operand) is int)
+    other = operands[1 - number]
+    dtype = trace.value(other).type.dtype
+    if not dtype.is_integer:
+        return None
+    low, high = (limit_of(dtype, largest=largest) for largest in (False, True))
+    if low <= operands[number] <= high:
+        return None
+    holds = ufunc(*(operands[number] if n == number else low for n in range(2)))
+    made = trace.nodes.constant("comparison", np.array(bool(holds)))
+    return trace.nodes.call("Expand", made, trace.nodes.integers("shape", trace.value(other).shape))
 
 
 def _special_form(applied: _Application) -> GraphValue | None:
@@ -274,16 +302,17 @@ def _has_operands(operand: Any) -> bool:
 def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
     base, exponent = values
     known = exponent.constant
-    one = known is not None and known.size == 1
-    number = known.reshape(-1)[0].item() if known is not None and one else None
+    number = known.reshape(-1)[0].item() if known is not None and known.size == 1 else None
     if number is not None and exponent.rank <= base.rank:
-        if number == int(number) and 0 < number <= _MOST_INTEGER_EXPONENT and (number <= 3 or not result.is_float):
+        whole = float(number).is_integer() and 0 < number <= _MOST_INTEGER_EXPONENT
+        if whole and (number <= 3 or not result.is_float):
             text = " * ".join(["{0}"] * int(number))
             return trace.nodes.expression("Pow", text, [base], [result], result)
         if number == 0.5 and result.is_float:
             return trace.nodes.expression("Sqrt", "sqrt({0})", [base], [result], result)
         if number == 0:
-            return trace.nodes.expression("Pow", "({0} * 0 + 1)", [base], [result], result)
+            one = trace.nodes.constant("one", np.ones((), result.numpy))
+            return trace.nodes.call("Expand", one, trace.nodes.integers("shape", base.shape))
         if number < 0 and result.is_integer:
             raise Unsupported("integers to negative integer powers are not allowed")
     if result.is_integer:

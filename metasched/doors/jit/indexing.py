@@ -120,7 +120,7 @@ class MaskedPart:
 
 def subscript_array(array: TracedOperand, key: Any) -> Any:
     """`array[key]`: a view by numbers and slices, a copy by arrays of indices, or a MaskedPart. Raises Unsupported."""
-    trace = array.trace
+    trace = array.own_trace
     found = _subscript(trace, array.value.shape, key)
     if found.mask is not None:
         return MaskedPart(found.part.read_from(trace, array.value), *found.mask)
@@ -133,9 +133,9 @@ def subscript_array(array: TracedOperand, key: Any) -> Any:
 
 def assign(array: TracedOperand, key: Any, given: Any) -> None:
     """`array[key] = given`. Raises Unsupported and TraceError."""
-    trace, whole = array.trace, array.value
+    trace, whole = array.own_trace, array.value
     found = _subscript(trace, whole.shape, key)
-    view = given.view if isinstance(given, TracedOperand) and not found.places and not found.mask else None
+    view = given.view_of if isinstance(given, TracedOperand) and not found.places and not found.mask else None
     if view is not None and view[0] is array and view[1] == found.part:
         return  # `array[key] += 1` has written it already
     if found.mask is not None:
@@ -151,7 +151,7 @@ def assign(array: TracedOperand, key: Any, given: Any) -> None:
 
 def add_at(array: TracedOperand, key: Any, given: Any, reduction: str) -> None:
     """`np.add.at(array, key, given)`, and the like. Raises Unsupported and TraceError."""
-    trace, whole = array.trace, array.value
+    trace, whole = array.own_trace, array.value
     found = _subscript(trace, whole.shape, key)
     if not found.places:
         raise Unsupported("its indices are no arrays; array[key] += x adds by slices")

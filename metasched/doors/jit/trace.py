@@ -11,6 +11,7 @@ from metasched.doors.jit.errors import TraceError, users_line
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue
+from metasched.support.data_classes import dataclass
 
 Layout: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 _STACK = "put them together with np.stack or np.concatenate"
@@ -33,9 +34,10 @@ class TracedOperand:
     """What has a value in a trace: elements of its own, or a view of another one's. `TracedArray` is its one class.
 
     What is written into a view is written into the array that it is of, and seen by other views at their next use.
+    Names of its own are none of an array's: `trace` and `view` are methods of these.
     """
 
-    __slots__ = ("_elements", "_seen", "trace", "view", "writable")
+    __slots__ = ("_elements", "_seen", "own_trace", "view_of", "writable")
 
     def __init__(
         self,
@@ -46,8 +48,8 @@ class TracedOperand:
         writable: bool = True,
     ) -> None:
         """`view`: the array that it is a view of, and how, in place of elements. Arguments are not `writable`."""
-        self.trace = trace
-        self.view = view
+        self.own_trace = trace
+        self.view_of = view
         self.writable = writable
         self._elements = elements
         self._seen: GraphValue | None = None
@@ -55,19 +57,19 @@ class TracedOperand:
     @property
     def value(self) -> GraphValue:
         """The array's elements as they are now. Raises Unsupported where a view cannot be expressed."""
-        if self.view is not None:
-            whole, step = self.view
+        if self.view_of is not None:
+            whole, step = self.view_of
             elements = whole.value
             if self._seen is not elements:
-                self._elements, self._seen = step.read_from(self.trace, elements), elements
+                self._elements, self._seen = step.read_from(self.own_trace, elements), elements
         assert self._elements is not None
         return self._elements
 
     def write(self, value: GraphValue) -> None:
         """Give it other elements, of its type. Raises TraceError for an argument, or a view of one."""
-        if self.view is not None:
-            whole, step = self.view
-            whole.write(step.write_into(self.trace, whole.value, value))
+        if self.view_of is not None:
+            whole, step = self.view_of
+            whole.write(step.write_into(self.own_trace, whole.value, value))
             self._seen = whole.value
         elif not self.writable:
             raise TraceError(
@@ -78,16 +80,25 @@ class TracedOperand:
 
     def layout(self) -> Layout:
         """An array of NumPy's that lies in memory as this one would; its elements mean nothing."""
-        if self.view is None:
+        if self.view_of is None:
             return np.empty(self.value.shape, np.int8)
-        whole, step = self.view
+        whole, step = self.view_of
         return step.layout(whole.layout())
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """An array that met a traced one, kept so that its id stays its own; its elements then, and the value of these."""
+
+    array: np.ndarray[Any, Any]
+    copy: np.ndarray[Any, Any]
+    value: GraphValue
 
 
 class ArrayTrace:
     """What a function has computed so far.
 
-    Arrays that are no arguments are constants: they are copied when they first meet a traced one.
+    Arrays that are no arguments are constants: they are copied when they meet a traced one.
     """
 
     def __init__(
@@ -99,7 +110,7 @@ class ArrayTrace:
         self.builder = GraphBuilder()
         self.nodes = NodeCalls(self.builder, lambda: str(users_line()))
         self._names = names
-        self._constants: dict[int, tuple[Any, GraphValue]] = {}
+        self._constants: dict[int, _Constant] = {}
 
     def array(self, value: GraphValue) -> Any:
         """A value as an array, for functions that are written in NumPy's names."""
@@ -124,7 +135,7 @@ class ArrayTrace:
 
     def require_own(self, operand: TracedOperand) -> None:
         """Raise TraceError for an array of another trace, kept by a function that has ended."""
-        if operand.trace is not self:
+        if operand.own_trace is not self:
             raise TraceError(
                 "an array of an earlier trace is used: it was kept outside of the function",
                 "return what later calls need, and give it as an argument",
@@ -137,12 +148,21 @@ class ArrayTrace:
             raise TraceError(f"{operand} does not fit in {dtype.numpy}: {error}") from error
 
     def _constant(self, array: np.ndarray[Any, Any]) -> GraphValue:
-        """A copy: what is written into the array later changes nothing."""
+        """A copy, and another one once the function has written into the array."""
         known = self._constants.get(id(array))
-        if known is None:
-            name = self._names.get(id(array), "constant")
-            known = self._constants[id(array)] = (array, self.nodes.constant(name, np.array(array)))
-        return known[1]
+        if known is None or not _has_same_bytes(known.copy, array):
+            copy = np.array(array, order="C")
+            value = self.nodes.constant(self._names.get(id(array), "constant"), copy)
+            known = self._constants[id(array)] = _Constant(array, copy, value)
+        return known.value
+
+
+def _has_same_bytes(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether arrays have the same elements, of which one NaN is another and a zero has a sign."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    bytes_of_one, bytes_of_other = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
+    return np.array_equal(bytes_of_one, bytes_of_other)
 
 
 def common_numpy_type(operands: Sequence[Any]) -> Any:

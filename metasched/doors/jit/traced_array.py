@@ -16,7 +16,7 @@ import numpy as np
 from metasched.doors.jit.elementwise import apply_ufunc
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import MASK, MaskedPart, assign, subscript_array
-from metasched.doors.jit.promotion import language_type, limit_of
+from metasched.doors.jit.promotion import language_type, limit_of, resolve_types
 from metasched.doors.jit.registry import call
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.ufunc_methods import call_ufunc_method
@@ -44,6 +44,15 @@ def _run_with_trace_error(work: Callable[[], Any]) -> Any:
         return work()
     except Unsupported as error:
         raise TraceError(str(error)) from None
+
+
+def _make_in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """An operator such as `a += b`, which writes into an array, and gives a number's name to another number."""
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        return ufunc(self, other) if self.is_number else ufunc(self, other, out=(self,))
+
+    return operator
 
 
 class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
@@ -79,6 +88,11 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     def nbytes(self) -> int:
         return self.size * self.itemsize
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it has no dimensions and is no view: what NumPy's functions give there are numbers."""
+        return self.view_of is None and not self.ndim
+
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of unsized object")
@@ -94,14 +108,14 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         return _run_with_trace_error(lambda: self._function(function, args, kwargs))
 
     def _function(self, function: Any, args: Any, kwargs: Any) -> Any:
-        found, out = call(self.trace, function, args, kwargs)
+        found, out = call(self.own_trace, function, args, kwargs)
         made = self._wrap_results(found)
         return made if out is None else _overwrite(out, made)
 
     def _ufunc(self, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = kwargs.pop("out", None)
         if method != "__call__":
-            made = self._wrap_results(call_ufunc_method(self.trace, ufunc, method, inputs, kwargs))
+            made = self._wrap_results(call_ufunc_method(self.own_trace, ufunc, method, inputs, kwargs))
             return made if out is None else _write_out(out, made)
         where = kwargs.pop("where", True)
         made = self._call_ufunc(ufunc, inputs, kwargs)
@@ -116,21 +130,35 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         if kwargs:
             raise TraceError(f"np.{ufunc.__name__} is traced without {listing(kwargs)}")
         if ufunc is np.divmod:
-            return np.floor_divide(*inputs), np.remainder(*inputs)
+            return np.floor_divide(*inputs, dtype=dtype), np.remainder(*inputs, dtype=dtype)
         if ufunc is np.modf:
-            (x,) = inputs
+            x = inputs[0].astype(resolve_types(ufunc, (inputs[0].dtype,), dtype)[1].numpy)
             whole = np.trunc(x)
             return np.copysign(np.where(np.isinf(x), 0.0, np.subtract(x, whole)), x), whole
         if ufunc.__name__ in _PRODUCTS:
             return _PRODUCTS[ufunc.__name__](*inputs)
-        return TracedArray(self.trace, apply_ufunc(self.trace, ufunc, inputs, dtype))
+        return TracedArray(self.own_trace, apply_ufunc(self.own_trace, ufunc, inputs, dtype))
 
     def _wrap_results(self, made: Any) -> Any:
         if isinstance(made, GraphValue):
-            return TracedArray(self.trace, made)
+            return TracedArray(self.own_trace, made)
         if type(made) in (tuple, list):
             return type(made)(self._wrap_results(part) for part in made)
         return made
+
+    __iadd__ = _make_in_place(np.add)
+    __isub__ = _make_in_place(np.subtract)
+    __imul__ = _make_in_place(np.multiply)
+    __imatmul__ = _make_in_place(np.matmul)
+    __itruediv__ = _make_in_place(np.true_divide)
+    __ifloordiv__ = _make_in_place(np.floor_divide)
+    __imod__ = _make_in_place(np.remainder)
+    __ipow__ = _make_in_place(np.power)
+    __ilshift__ = _make_in_place(np.left_shift)
+    __irshift__ = _make_in_place(np.right_shift)
+    __iand__ = _make_in_place(np.bitwise_and)
+    __ixor__ = _make_in_place(np.bitwise_xor)
+    __ior__ = _make_in_place(np.bitwise_or)
 
     # --- what needs elements
 
@@ -167,7 +195,7 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         found = _run_with_trace_error(lambda: subscript_array(self, key))
-        return MaskedElements(self.trace, found) if isinstance(found, MaskedPart) else self._wrap_results(found)
+        return MaskedElements(self.own_trace, found) if isinstance(found, MaskedPart) else self._wrap_results(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _run_with_trace_error(lambda: assign(self, key, value))
@@ -213,10 +241,14 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:
         if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
             raise TraceError(f"cannot cast array data from {self.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
-        return _run_with_trace_error(lambda: TracedArray(self.trace, self.trace.value(self, language_type(dtype))))
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
+        return _run_with_trace_error(
+            lambda: TracedArray(self.own_trace, self.own_trace.value(self, language_type(dtype)))
+        )
 
     def copy(self, order: str = "C") -> Any:
-        return TracedArray(self.trace, self.value)
+        return TracedArray(self.own_trace, self.value)
 
     def conj(self) -> Any:
         return self
@@ -236,17 +268,15 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         raise TraceError(f"the attribute `{name}` of an array cannot be traced", "compute it outside of the function")
 
     def __repr__(self) -> str:
-        return f"<traced {self.value.type} of `{self.trace.function}`>"
+        return f"<traced {self.value.type} of `{self.own_trace.function}`>"
 
 
 def _write_out(out: tuple[Any, ...], made: Any) -> Any:
-    """Give `out` new elements, in its own type, as `a += b` and `out=a` mean it."""
+    """Give `out` new elements, in its own type, as `out=a` and `a += b` of arrays mean it."""
+    if isinstance(made, tuple):
+        return tuple(_write_out((target,), part) for target, part in zip(out, made, strict=True))
     (target,) = out
-    if target is None:
-        return made
-    if isinstance(target, TracedArray) and target.view is None and not target.ndim:
-        return made  # a number, which `+=` gives another name
-    return _overwrite(target, made)
+    return made if target is None else _overwrite(target, made)
 
 
 def _overwrite(target: Any, made: Any) -> Any:
@@ -278,6 +308,10 @@ class MaskedElements(TracedArray):
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.part.everywhere.type.dtype.numpy)
 
+    @property
+    def is_number(self) -> bool:
+        return False
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """A ufunc of numbers and of elements that the same mask picks."""
         (out,) = kwargs.pop("out", (None,))
@@ -288,33 +322,39 @@ class MaskedElements(TracedArray):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Reductions over the mask's dimensions."""
         axis = args[1] if len(args) == 2 else kwargs.pop("axis", None)
-        axes, everywhere = self.part.axes, TracedArray(self.trace, self.part.everywhere)
+        axes, everywhere = self.part.axes, TracedArray(self.own_trace, self.part.everywhere)
         if function not in _MASKED_REDUCTIONS or len(args) > 2 or not (axis is None or (axis,) == axes[:1]):
             raise TraceError(f"np.{function.__name__} of what a mask picks cannot be traced", MASK)
-        mask = TracedArray(self.trace, self.trace.nodes.view(self.part.mask, self.part.broadcast_shape))
+        mask = TracedArray(self.own_trace, self.own_trace.nodes.view(self.part.mask, self.part.broadcast_shape))
         kwargs |= {"axis": None if axis is None else axes, "where": mask}
         if function in (np.max, np.min):
             kwargs["initial"] = limit_of(self.part.everywhere.type.dtype, largest=function is np.min)
         return function(everywhere, **kwargs)
 
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
-        return self._replace_elements(TracedArray(self.trace, self.part.everywhere).astype(dtype, *args, **options))
+        return self._replace_elements(TracedArray(self.own_trace, self.part.everywhere).astype(dtype, *args, **options))
 
     def _everywhere(self, operand: Any) -> Any:
-        if isinstance(operand, MaskedElements) and self.part.is_of(self.trace, operand.part):
-            return TracedArray(self.trace, operand.part.everywhere)
+        if isinstance(operand, MaskedElements) and self.part.is_of(self.own_trace, operand.part):
+            return TracedArray(self.own_trace, operand.part.everywhere)
         if not isinstance(operand, MaskedElements) and np.ndim(operand) == 0:
             return operand
         raise TraceError("what a mask picks meets an array that is not picked by it", MASK)
 
     def _replace_elements(self, made: TracedArray) -> MaskedElements:
-        return MaskedElements(self.trace, replace(self.part, everywhere=made.value))
+        return MaskedElements(self.own_trace, replace(self.part, everywhere=made.value))
+
+
+def _multiply_vectors(a: Any, b: Any) -> Any:
+    """Sums of products along the last dimension, in the type of these."""
+    terms = a * b
+    return np.any(terms, axis=-1) if terms.dtype == bool else np.sum(terms, axis=-1, dtype=terms.dtype)
 
 
 _MASKED_REDUCTIONS = frozenset({np.sum, np.prod, np.mean, np.max, np.min, np.all, np.any, np.var, np.std})
 _PRODUCTS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
-        "vecdot": lambda a, b: np.sum(a * b, axis=-1),
+        "vecdot": _multiply_vectors,
         "matvec": lambda a, b: np.matmul(a, b[..., None])[..., 0],
         "vecmat": lambda a, b: np.matmul(a[..., None, :], b)[..., 0, :],
     }

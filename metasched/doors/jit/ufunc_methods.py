@@ -10,6 +10,7 @@ import numpy as np
 
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import add_at
+from metasched.doors.jit.promotion import resolve_types
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
 from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
@@ -36,6 +37,7 @@ _SCATTER_REDUCTIONS: Mapping[str, str] = MappingProxyType(
 
 def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **options: Any) -> Any:
     if ufunc is np.logaddexp:
+        array = array.astype(resolve_types(ufunc, (array.dtype,) * 2)[1].numpy)
         largest = np.max(array, axis=axis, keepdims=True)
         largest = np.where(np.isfinite(largest), largest, 0.0)
         total = np.log(np.sum(np.exp(np.subtract(array, largest)), axis=axis, keepdims=True))
@@ -43,7 +45,10 @@ def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **opt
         return found if options.get("keepdims") else np.squeeze(found, axis)
     if ufunc is np.logical_xor:
         return np.equal(np.remainder(np.count_nonzero(array, axis=axis, **options), 2), 1)
-    return getattr(np, _require_counterpart(ufunc, "reduce", _REDUCTIONS))(array, axis=axis, **options)
+    if ufunc.__name__ not in _SUMS and options.get("dtype") is not None:
+        array = array.astype(options["dtype"])
+    given = {key: value for key, value in options.items() if key != "dtype" or ufunc.__name__ in _SUMS}
+    return getattr(np, _require_counterpart(ufunc, "reduce", _REDUCTIONS))(array, axis=axis, **given)
 
 
 def _accumulate(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:

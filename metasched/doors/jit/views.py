@@ -86,6 +86,13 @@ def reshape_array(trace: ArrayTrace, array: Any, shape: tuple[int, ...]) -> Any:
     return trace.nodes.view(array.value, shape)
 
 
+def make_array(trace: ArrayTrace, value: GraphValue) -> Any:
+    """An array of these elements: one of no dimensions is a view of a row of one, since a number is no view."""
+    if value.rank:
+        return trace.array(value)
+    return reshape_array(trace, trace.array(trace.nodes.view(value, (1,))), ())
+
+
 def is_view(layout: Layout, shape: tuple[int, ...]) -> bool:
     """Whether NumPy reshapes an array without a copy."""
     return layout.flags.c_contiguous or np.may_share_memory(layout.reshape(shape), layout)

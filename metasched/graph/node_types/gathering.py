@@ -24,8 +24,8 @@ Results = tuple[GraphValue | None, ...]
 def wrap_negative_indices(site: NodeSite, index: GraphValue, extent: int) -> GraphValue:
     """Indices counted from the beginning. Raises Unsupported for one that is known and out of range."""
     if index.constant is not None:
-        low, high = (int(f(index.constant, initial=0)) for f in (np.min, np.max))
-        if low < -extent or high >= extent:
+        low, high = (int(f(index.constant)) if index.constant.size else -1 for f in (np.min, np.max))
+        if index.constant.size and not -extent <= low <= high < extent:
             raise Unsupported(f"an index is {low if low < -extent else high}, and there are {extent} elements")
         counted = np.where(index.constant < 0, index.constant.astype(np.int64) + extent, index.constant)
         return site.constant(counted.astype(np.int64), DType.I64)

@@ -15,7 +15,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.fusion.affine import Affine, affine_form, is_known
 from metasched.graph.fusion.canonical import canonical
-from metasched.graph.fusion.expressions import names_in, reads
+from metasched.graph.fusion.expressions import dtype_of, names_in, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
 from metasched.graph.live_graph import remove_dead_code
@@ -144,7 +144,8 @@ def _fold_one_chain(stages: Stages, given: dict[str, str], weights: _Weights) ->
 
 
 def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights) -> Stages | None:
-    if any(site.stages.types[read.buffer].dtype is not DType.F32 for read in reads(part)):
+    types = site.stages.dtypes
+    if dtype_of(part, types) is not DType.F32 or any(types[read.buffer] is not DType.F32 for read in reads(part)):
         return None
     if not list(reads(found.value)) or is_known(found.value, lambda read: read.buffer in site.constants):
         return None

@@ -11,11 +11,12 @@ import numpy as np
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
+from metasched.doors.jit.views import make_array
 
 
 def _constant_array(trace: ArrayTrace, array: Any) -> Any:
     """A known array that is written as a traced one."""
-    return trace.array(trace.nodes.constant("constant", np.array(array)))
+    return make_array(trace, trace.nodes.constant("constant", np.array(array)))
 
 
 @traces("zeros_like", "empty_like")
@@ -80,7 +81,7 @@ def tri(trace: ArrayTrace, N: int, M: int | None = None, k: int = 0, dtype: Any 
 @traces("array")
 def array(trace: ArrayTrace, object: Any, dtype: Any = None, **options: Any) -> Any:  # noqa: A002 -- NumPy's name
     made = trace.array(trace.value(object)) if isinstance(object, TracedOperand) else _stack_lists(trace, object)
-    return made if dtype is None else made.astype(dtype)
+    return make_array(trace, trace.value(made, None if dtype is None else language_type(dtype)))
 
 
 def _stack_lists(trace: ArrayTrace, given: Any) -> Any:
@@ -119,8 +120,9 @@ def linspace(
     if endpoint and num > 1:
         made = np.concatenate([made[:-1], np.broadcast_to(stop, step.shape)[None].astype(made.dtype)], 0)
     made = np.moveaxis(made, 0, axis)
-    made = made if dtype is None else made.astype(dtype)
-    return (made, step) if retstep else made
+    if dtype is not None:
+        made = (np.floor(made) if np.issubdtype(dtype, np.integer) else made).astype(dtype)
+    return (made, step if divisions > 0 else np.nan) if retstep else made
 
 
 @traces("meshgrid")

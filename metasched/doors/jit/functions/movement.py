@@ -12,8 +12,8 @@ import numpy as np
 
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
-from metasched.doors.jit.trace import ArrayTrace
-from metasched.doors.jit.views import ReadOnlyView, TransposedView, make_view, reshape_array
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.jit.views import ReadOnlyView, TransposedView, make_array, make_view, reshape_array
 from metasched.doors.node_calls import require_known
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -74,7 +74,11 @@ def reshape(
 
 @traces("ravel")
 def ravel(trace: ArrayTrace, a: Any, order: str = "C") -> Any:
-    return reshape(trace, a, (trace.value(a).type.size,), order)
+    """A view of what lies in memory in that order, and else a copy, even where a reshaped one would be a view."""
+    flat = reshape(trace, a, (trace.value(a).type.size,), order)
+    given = np.transpose(a) if order == "F" else a
+    in_order = not isinstance(given, TracedOperand) or given.layout().flags.c_contiguous
+    return flat if in_order else trace.value(flat)
 
 
 @traces("transpose", "permute_dims")
@@ -158,13 +162,14 @@ def broadcast_to(trace: ArrayTrace, array: Any, shape: Sizes, subok: bool = Fals
 
 @traces("broadcast_arrays")
 def broadcast_arrays(trace: ArrayTrace, *args: Any, subok: bool = False) -> Any:
+    """The arrays themselves where they have the shape."""
     shape = broadcast(*(trace.value(a).shape for a in args))
-    return tuple(broadcast_to(trace, a, shape) for a in args)
+    return tuple(a if np.shape(a) == shape else broadcast_to(trace, a, shape) for a in args)
 
 
 @traces("copy")
 def copy(trace: ArrayTrace, a: Any, order: str = "K", subok: bool = False) -> Any:
-    return trace.value(a)
+    return make_array(trace, trace.value(a))
 
 
 @traces("ascontiguousarray", "asarray", "asanyarray")
@@ -176,7 +181,7 @@ def asarray(trace: ArrayTrace, a: Any, dtype: Any = None, order: str = "K", **kw
 
 @traces("astype")
 def astype(trace: ArrayTrace, x: Any, dtype: Any, /, *, copy: bool = True, device: None = None) -> Any:
-    return trace.value(x, language_type(dtype))
+    return x.astype(dtype, copy=copy)
 
 
 # --- joined and split -------------------------------------------------------------------------------------------
@@ -296,7 +301,7 @@ def tile(trace: ArrayTrace, A: Any, reps: Sizes) -> Any:  # noqa: N803 -- NumPy'
 @traces("repeat")
 def repeat(trace: ArrayTrace, a: Any, repeats: Any, axis: int | None = None) -> Any:
     x = trace.value(a)
-    if axis is None:
+    if axis is None or not x.rank:
         x, axis = trace.nodes.view(x, (x.type.size,)), 0
     place = axis_of(axis, x.rank)
     positions = np.repeat(
@@ -339,12 +344,18 @@ def roll(trace: ArrayTrace, a: Any, shift: Sizes, axis: Axes = None) -> Any:
 
 @traces("tril")
 def tril(trace: ArrayTrace, m: Any, k: int = 0) -> Any:
-    return trace.nodes.call("Trilu", trace.value(m), trace.nodes.integers("k", [k]), upper=0)
+    return _take_triangle(trace, m, k, upper=0)
 
 
 @traces("triu")
 def triu(trace: ArrayTrace, m: Any, k: int = 0) -> Any:
-    return trace.nodes.call("Trilu", trace.value(m), trace.nodes.integers("k", [k]), upper=1)
+    return _take_triangle(trace, m, k, upper=1)
+
+
+def _take_triangle(trace: ArrayTrace, m: Any, k: int, upper: int) -> GraphValue:
+    """A part of a matrix, or of one whose rows are all the same."""
+    x = trace.value(np.broadcast_to(m, np.shape(m) * 2) if np.ndim(m) == 1 else m)
+    return trace.nodes.call("Trilu", x, trace.nodes.integers("k", [k]), upper=upper)
 
 
 @traces("diff")
@@ -359,11 +370,16 @@ def diff(trace: ArrayTrace, a: Any, n: int = 1, axis: int = -1) -> Any:
 
 @traces("diagonal")
 def diagonal(trace: ArrayTrace, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    moved = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    rows, columns = moved.shape[-2:]
-    first = np.arange(max(-offset, 0), min(rows, columns - offset))
-    flat = np.reshape(moved, (*moved.shape[:-2], rows * columns))
-    return np.take(flat, first * columns + first + offset, axis=-1)
+    """A view, which is not written."""
+
+    def elements(own: ArrayTrace, whole: GraphValue) -> GraphValue:
+        moved = np.moveaxis(own.array(whole), (axis1, axis2), (-2, -1))
+        rows, columns = moved.shape[-2:]
+        first = np.arange(max(-offset, 0), min(rows, columns - offset))
+        flat = np.reshape(moved, (*moved.shape[:-2], rows * columns))
+        return own.value(np.take(flat, first * columns + first + offset, axis=-1))
+
+    return make_view(trace, a, ReadOnlyView(elements, lambda whole: np.diagonal(whole, offset, axis1, axis2)))
 
 
 @traces("trace")

@@ -15,6 +15,8 @@ from metasched.doors.jit.functions.movement import axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.jit.views import ReadOnlyView, make_view
+from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 
 
@@ -31,9 +33,29 @@ def einsum(
     equation, *given = operands if isinstance(operands[0], str) else _einsum_text(operands)
     values = [trace.value(a) for a in given]
     wanted = language_type(np.result_type(*(x.type.dtype.numpy for x in values)) if dtype is None else dtype)
+    if len(given) == 1 and wanted is values[0].type.dtype and _sums_nothing(equation):
+        return _view_by_einsum(trace, given[0], equation)
     if wanted.is_bool:
         raise Unsupported("np.einsum of bools has no form in the language")
     return trace.nodes.call("Einsum", *(trace.nodes.cast(x, wanted) for x in values), equation=equation)
+
+
+def _sums_nothing(equation: str) -> bool:
+    """Whether each dimension of its one operand is one of the result: then NumPy gives a view."""
+    operand, arrow, result = equation.replace(" ", "").replace("...", "").partition("->")
+    return set(operand) == set(result) if arrow else len(set(operand)) == len(operand)
+
+
+def _view_by_einsum(trace: ArrayTrace, a: Any, equation: str) -> Any:
+    """The dimensions in another order; a diagonal, which is not written."""
+    axes = np.einsum(equation, np.empty([2] * np.ndim(a), np.int8)).strides
+    if len(axes) == np.ndim(a):
+        return np.transpose(a, [np.ndim(a) - stride.bit_length() for stride in axes])
+
+    def elements(own: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return own.nodes.call("Einsum", whole, equation=equation)
+
+    return make_view(trace, a, ReadOnlyView(elements, lambda whole: np.einsum(equation, whole)))
 
 
 def _einsum_text(operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -81,7 +103,7 @@ def matmul(trace: ArrayTrace, x1: Any, x2: Any, /) -> Any:
 
 @traces("linalg.vecdot")
 def vecdot(trace: ArrayTrace, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.sum(np.multiply(x1, x2), axis=axis)
+    return np.vecdot(np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1))
 
 
 @traces("outer", "linalg.outer")

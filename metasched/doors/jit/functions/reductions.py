@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from metasched.doors.jit.functions.sorting import rows_of
 from metasched.doors.jit.promotion import language_type, limit_of, type_given_by
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
@@ -40,9 +41,10 @@ def _fill_neutral(trace: ArrayTrace, x: GraphValue, where: Any, neutral: float) 
     return trace.nodes.select(holds, x, trace.nodes.constant("neutral", np.array(neutral, x.type.dtype.numpy)))
 
 
-def _combine_initial(found: Any, combine: Any, initial: Any) -> Any:
-    """A result with what a reduction begins with."""
-    return found if initial is None else combine(found, initial)
+def _combine_initial(trace: ArrayTrace, made: GraphValue, combine: Any, initial: Any) -> Any:
+    """A result with what a reduction begins with, in the result's type."""
+    found = trace.array(made)
+    return found if initial is None else combine(found, trace.array(trace.value(initial, made.type.dtype)))
 
 
 def _cast_to_sum_type(trace: ArrayTrace, function: Any, a: Any, dtype: Any) -> GraphValue:
@@ -70,7 +72,7 @@ def total(
     where: Any = True,
 ) -> Any:
     x = _fill_neutral(trace, _cast_to_sum_type(trace, np.sum, a, dtype), where, 0)
-    return _combine_initial(trace.array(_reduce_axes(trace, "ReduceSum", x, axis, keepdims)), np.add, initial)
+    return _combine_initial(trace, _reduce_axes(trace, "ReduceSum", x, axis, keepdims), np.add, initial)
 
 
 @traces("prod")
@@ -85,7 +87,7 @@ def product(
     where: Any = True,
 ) -> Any:
     x = _fill_neutral(trace, _cast_to_sum_type(trace, np.prod, a, dtype), where, 1)
-    return _combine_initial(trace.array(_reduce_axes(trace, "ReduceProd", x, axis, keepdims)), np.multiply, initial)
+    return _combine_initial(trace, _reduce_axes(trace, "ReduceProd", x, axis, keepdims), np.multiply, initial)
 
 
 @traces("mean")
@@ -126,7 +128,7 @@ def largest(
 ) -> Any:
     x = trace.value(a)
     made = _extremum(trace, "ReduceMax", x, axis, keepdims, where=where, initial=initial)
-    return _combine_initial(trace.array(made), np.maximum, initial)
+    return _combine_initial(trace, made, np.maximum, initial)
 
 
 @traces("min", "amin")
@@ -141,7 +143,7 @@ def smallest(
 ) -> Any:
     x = trace.value(a)
     made = _extremum(trace, "ReduceMin", x, axis, keepdims, where=where, initial=initial)
-    return _combine_initial(trace.array(made), np.minimum, initial)
+    return _combine_initial(trace, made, np.minimum, initial)
 
 
 def _extremum(
@@ -301,9 +303,9 @@ def _largest_sum(x: Any, order: float, axis: Axis, keepdims: bool) -> Any:
 
 @traces("linalg.vector_norm")
 def vector_norm(trace: ArrayTrace, x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
-    if axis is None and not keepdims:
-        return norm(trace, np.ravel(x), ord, 0)
-    return norm(trace, x, ord, axis, keepdims)
+    rows, kept = rows_of(trace, x, axis)
+    found = norm(trace, rows, ord, -1)
+    return np.reshape(found, kept) if keepdims else found
 
 
 @traces("linalg.matrix_norm")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metasched.doors.jit.functions.movement import axis_of
-from metasched.doors.jit.promotion import language_type
+from metasched.doors.jit.promotion import language_type, limit_of
 from metasched.doors.jit.registry import refuses, traces
 from metasched.doors.jit.trace import ArrayTrace, common_numpy_type
 from metasched.dtypes import DType
@@ -47,7 +47,13 @@ def clip(
     max: Any = None,  # noqa: A002
 ) -> Any:
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
-    found = a if low is None else np.maximum(a, low)
+    x = trace.value(a)
+    if x.type.dtype.is_integer:  # a number beyond the type bounds nothing
+        low = None if type(low) is int and low <= limit_of(x.type.dtype, largest=False) else low
+        high = None if type(high) is int and high >= limit_of(x.type.dtype, largest=True) else high
+    bounds = [bound for bound in (low, high) if bound is not None]
+    found = trace.array(trace.value(a, language_type(common_numpy_type([a, *bounds]))))
+    found = found if low is None else np.maximum(found, low)
     found = found if high is None else np.minimum(found, high)
     return trace.value(found)
 
@@ -57,14 +63,14 @@ def rounded(trace: ArrayTrace, a: Any, decimals: int = 0, out: None = None) -> A
     x = trace.value(a)
     if x.type.dtype.is_integer and decimals >= 0:
         return x
-    if x.type.dtype.is_float and decimals == 0:
+    if decimals == 0:
         return np.rint(a)
-    if not x.type.dtype.is_float:
+    if x.type.dtype.is_bool:
         raise Unsupported(f"np.round of {x.type.dtype} to {decimals} decimals has no form here")
-    scale = x.type.dtype.numpy.type(10 ** abs(decimals))
+    scale = np.dtype(x.type.dtype.numpy if x.type.dtype.is_float else np.float64).type(10 ** abs(decimals))
     if decimals > 0:
         return np.divide(np.rint(np.multiply(a, scale)), scale)
-    return np.multiply(np.rint(np.divide(a, scale)), scale)
+    return trace.value(np.multiply(np.rint(np.divide(a, scale)), scale), x.type.dtype)
 
 
 @traces("nan_to_num")
@@ -78,11 +84,15 @@ def nan_to_num(
 ) -> Any:
     value = trace.value(x)
     if not value.type.dtype.is_float:
-        return value
+        return value if copy else x
     limits = np.finfo(value.type.dtype.numpy)
     high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
     finite = np.where(np.equal(x, np.inf), high, np.where(np.equal(x, -np.inf), low, x))
-    return trace.value(np.where(np.isnan(x), nan, finite), value.type.dtype)
+    found = np.where(np.isnan(x), nan, finite)
+    if copy:
+        return trace.value(found, value.type.dtype)
+    x[...] = found
+    return x
 
 
 @traces("isneginf")
@@ -114,9 +124,17 @@ def isrealobj(trace: ArrayTrace, x: Any) -> Any:
 def isclose(
     trace: ArrayTrace, a: Any, b: Any, rtol: float = 1.0e-5, atol: float = 1.0e-8, equal_nan: bool = False
 ) -> Any:
-    near = np.less_equal(np.abs(np.subtract(a, b)), np.add(atol, np.multiply(rtol, np.abs(b))))
-    same = np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
-    return np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else same
+    wanted = _as_float(trace, b)
+    near = np.less_equal(np.abs(np.subtract(a, wanted)), np.add(atol, np.multiply(rtol, np.abs(wanted))))
+    same = np.logical_or(np.logical_and(near, np.isfinite(wanted)), np.equal(a, wanted))
+    return np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(wanted))) if equal_nan else same
+
+
+def _as_float(trace: ArrayTrace, x: Any) -> Any:
+    """An operand as a float: differences of integers wrap, and the smallest has no absolute value."""
+    if type(x) in (bool, int, float):
+        return float(x)
+    return trace.array(trace.value(x, language_type(np.result_type(common_numpy_type([x]), 1.0))))
 
 
 @traces("allclose")

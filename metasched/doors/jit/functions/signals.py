@@ -185,9 +185,13 @@ def sinc(trace: ArrayTrace, x: Any) -> Any:
 def unwrap(trace: ArrayTrace, p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * np.pi) -> Any:
     place = axis_of(axis, np.ndim(p))
     steps = np.diff(p, axis=place)
-    low = -period / 2
-    turned = np.add(np.remainder(np.subtract(steps, low), period), low)
-    turned = np.where(np.logical_and(np.equal(turned, low), np.greater(steps, 0)), -low, turned)
-    jump = np.where(np.less(np.abs(steps), period / 2 if discont is None else discont), 0.0, np.subtract(turned, steps))
+    kind = np.result_type(steps.dtype, period)
+    whole = np.issubdtype(kind, np.integer)
+    high = period // 2 if whole else period / 2
+    turned = np.add(np.remainder(np.add(steps, high), period), -high)
+    if not whole or period % 2 == 0:
+        turned = np.where(np.logical_and(np.equal(turned, -high), np.greater(steps, 0)), high, turned)
+    jump = np.subtract(turned, steps)
+    jump = np.where(np.less(np.abs(steps), period / 2 if discont is None else discont), jump.dtype.type(0), jump)
     first, rest = np.split(p, [1], axis=place)
-    return np.concatenate([first, np.add(rest, np.cumsum(jump, axis=place))], axis=place)
+    return np.concatenate([first, np.add(rest, np.cumsum(jump, axis=place))], axis=place, dtype=kind)

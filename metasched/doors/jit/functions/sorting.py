@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axes_of, axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
-from metasched.doors.jit.trace import ArrayTrace
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
 from metasched.doors.node_calls import require_known
 from metasched.doors.ordered import search, sort_along, sum_by_place
 from metasched.dtypes import DType
@@ -69,6 +69,7 @@ def lexsort(trace: ArrayTrace, keys: Any, axis: int = -1) -> Any:
 def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     ordered = a if sorter is None else np.take(a, sorter)
     wanted = language_type(np.result_type(*(trace.value(x).type.dtype.numpy for x in (ordered, v))))
+    wanted = DType.U8 if wanted.is_bool else wanted  # bools have no order in the language
     values = trace.value(v, wanted)
     if side not in ("left", "right"):
         raise Unsupported(f"side={side!r} is neither 'left' nor 'right'")
@@ -78,10 +79,10 @@ def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: 
 @traces("digitize")
 def digitize(trace: ArrayTrace, x: Any, bins: Any, right: bool = False) -> Any:
     edges = require_known(trace.value(bins).constant, "whether its bins increase or decrease")
+    side = "left" if right else "right"
     if edges.size > 1 and edges[0] > edges[-1]:
-        found = searchsorted(trace, edges[::-1], x, "right" if right else "left")
-        return np.subtract(len(edges), trace.array(found))
-    return searchsorted(trace, edges, x, "left" if right else "right")
+        return np.subtract(len(edges), trace.array(searchsorted(trace, edges[::-1], x, side)))
+    return searchsorted(trace, edges, x, side)
 
 
 @traces("isin")
@@ -117,7 +118,7 @@ def histogram_bin_edges(trace: ArrayTrace, a: Any, bins: Any = 10, range: Any = 
     if isinstance(bins, str):
         raise Unsupported(f"the number of bins by {bins!r} depends on data")
     if np.ndim(bins) == 1:
-        return bins
+        return bins if isinstance(bins, TracedOperand) else np.asarray(bins)
     kind = trace.value(a).type.dtype.numpy
     if range is not None:
         return np.histogram_bin_edges(np.zeros(0, kind), bins, range)
@@ -146,8 +147,10 @@ def histogram(
     place = np.subtract(np.searchsorted(sides, x, side="right"), 1)
     inside = np.logical_and(np.greater_equal(x, sides[0]), np.less_equal(x, sides[-1]))
     place = np.where(inside, np.minimum(place, size - 1), size)
-    each = trace.value(np.ones(1, np.int64) if weights is None else np.ravel(weights))
+    each = trace.value(np.ones(1, np.int64)) if weights is None else trace.value(np.ravel(weights), DType.F64)
     found = sum_by_place(trace.nodes, trace.value(place), each, size)
+    if weights is not None:
+        found = trace.nodes.cast(found, trace.value(weights).type.dtype)
     if not density:
         return found, edges
     amounts = trace.array(found)
@@ -161,7 +164,8 @@ def choose(trace: ArrayTrace, a: Any, choices: Any, out: None = None, mode: str 
         a = np.clip(a, 0, len(values) - 1)
     elif mode == "wrap":
         a = np.remainder(a, len(values))
-    return np.select([np.equal(a, n) for n in np.arange(len(values))], values)
+    nothing = np.zeros((), common_numpy_type(values))
+    return np.select([np.equal(a, n) for n in np.arange(len(values))], values, nothing)
 
 
 def rows_of(trace: ArrayTrace, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:

@@ -87,7 +87,8 @@ def quantile(
     ordered = sort_along(trace.nodes, rows.value, rows.ndim - 1, min(count, rows.shape[-1]))[0]
     first = trace.array(ordered)
     made = [_interpolate(first, int(n), float(p - n)) for n, p in zip(low.reshape(-1), places.reshape(-1), strict=True)]
-    kind = np.result_type(rows.dtype, places.dtype) if method in ("linear", "midpoint") else rows.dtype
+    between = method in ("linear", "midpoint") and places.dtype.kind == "f"
+    kind = np.result_type(rows.dtype, places.dtype) if between else rows.dtype
     shaped = [_propagate_nan(rows, _keep_dims(one.astype(kind), kept, keepdims), kept, keepdims) for one in made]
     found = np.stack(shaped)
     return np.reshape(found, (*places.shape, *found.shape[1:]))
@@ -97,7 +98,9 @@ def _interpolate(ordered: Any, low: int, share: float) -> Any:
     one = ordered[..., low]
     if not share:
         return one
-    return np.add(one, np.multiply(np.subtract(ordered[..., low + 1], one), share))
+    next_ = ordered[..., low + 1]
+    between = np.subtract(next_, one)
+    return np.add(one, between * share) if share < 0.5 else np.subtract(next_, between * (1 - share))
 
 
 @traces("percentile")
@@ -142,8 +145,9 @@ def average(
         order = np.argsort(axes)
         weights = np.transpose(weights, [int(n) for n in order])
         weights = np.reshape(weights, [extent if n in axes else 1 for n, extent in enumerate(shape)])
-    kind = np.result_type(trace.value(a).type.dtype.numpy, trace.value(weights).type.dtype.numpy)
-    kind = kind if kind.kind == "f" else np.result_type(kind, np.float64)
+    own = trace.value(a).type.dtype
+    kind = np.result_type(own.numpy, trace.value(weights).type.dtype.numpy)
+    kind = kind if own.is_float else np.result_type(kind, np.float64)
     wide = np.broadcast_to(weights, shape)
     total = np.sum(wide, axis=axis, keepdims=keepdims, dtype=kind)
     found = np.true_divide(np.sum(np.multiply(a, wide, dtype=kind), axis=axis, keepdims=keepdims), total)
@@ -224,12 +228,21 @@ def nanmean(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out:
 
 @traces("nanvar")
 def nanvar(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out: None = None, **options: Any) -> Any:
-    return np.var(a, axis=axis, dtype=dtype, where=_is_number(a), **options)
+    return _without_freedom(a, np.var(a, axis=axis, dtype=dtype, where=_is_number(a), **options), axis, options)
 
 
 @traces("nanstd")
 def nanstd(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out: None = None, **options: Any) -> Any:
-    return np.std(a, axis=axis, dtype=dtype, where=_is_number(a), **options)
+    return _without_freedom(a, np.std(a, axis=axis, dtype=dtype, where=_is_number(a), **options), axis, options)
+
+
+def _without_freedom(a: Any, found: Any, axis: Any, options: dict[str, Any]) -> Any:
+    """NaN where no more numbers are left than degrees of freedom are lost."""
+    if a.dtype.kind != "f":
+        return found
+    lost = options.get("correction", options.get("ddof", 0))
+    count = np.count_nonzero(_is_number(a), axis=axis, keepdims=options.get("keepdims", False))
+    return np.where(np.less_equal(count, lost), np.nan, found)
 
 
 def _is_number(a: Any) -> Any:
@@ -251,6 +264,8 @@ def _extreme(trace: ArrayTrace, a: Any, axis: Any, extreme: Callable[..., Any], 
         return extreme(a, axis=axis, **options)
     furthest = limit_of(trace.value(a).type.dtype, largest=extreme is np.min)
     found = extreme(_replace_nan(a, furthest), axis=axis, **options)
+    if options.get("initial") is not None:
+        return found
     return np.where(np.all(np.isnan(a), axis=axis, **options), np.nan, found)
 
 

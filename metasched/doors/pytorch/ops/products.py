@@ -6,14 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.text import at, indices, real
+from metasched.graph.text import at, declare_buffer, indices, real
 from metasched.graph.value_type import ValueType
 
 
@@ -143,7 +141,7 @@ def adaptive_max_pool(site: AtenSite, x: GraphValue, output_size: Sequence[int])
     if any(n % m for n, m in zip(spatial, output_size, strict=True)):
         site.require_unused(1)
         for n, count in enumerate(output_size):
-            x = _largest_of_uneven(site, x, x.rank - rank + n, count)
+            x = _reduce_uneven(site, x, x.rank - rank + n, count, averages=False)
         return x, None
     kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
     return _largest(site, x, rank, {"kernel_shape": kernel, "strides": kernel})
@@ -177,35 +175,36 @@ def adaptive_average_pool(site: AtenSite, x: GraphValue, output_size: Sequence[i
     rank = len(output_size)
     spatial = x.shape[-rank:]
     if any(n % m for n, m in zip(spatial, output_size, strict=True)):
-        return _uneven(site, x, output_size)
+        return _uneven_averages(site, x, output_size)
     kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
     made = site.call("AveragePool", _add_batch_dim(site, x, rank), kernel_shape=kernel, strides=kernel)
     return site.nodes.view(made, site.shape)
 
 
-def _largest_of_uneven(site: AtenSite, x: GraphValue, axis: int, count: int) -> GraphValue:
-    """The largest of windows of different sizes along a dimension."""
+def _uneven_averages(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> GraphValue:
+    wide = x.type.dtype.compute
+    made = site.nodes.cast(x, wide)
+    for n, count in enumerate(output_size):
+        made = _reduce_uneven(site, made, made.rank - len(output_size) + n, count, averages=True)
+    return site.nodes.cast(made, x.type.dtype)
+
+
+def _reduce_uneven(site: AtenSite, x: GraphValue, axis: int, count: int, *, averages: bool) -> GraphValue:
+    """The largest, or the average, of windows of different sizes along a dimension."""
     extent, over = x.shape[axis], indices(x.rank)
     first = f"{over[axis]} * {extent} // {count}"
     end = f"(({over[axis]} + 1) * {extent} + {count - 1}) // {count}"
     longest = max(-(-(n + 1) * extent // count) - n * extent // count for n in range(count))
     place = f"{first} + r0"
     element = at("A", [place if n == axis else name for n, name in enumerate(over)])
-    stage = f"{at('Y', over)} = max[r0 < {longest} if {place} < {end} and {place} < {extent}]({element})"
-    shape = tuple(count if n == axis else m for n, m in enumerate(x.shape))
-    return site.nodes.site("AdaptivePool").single([stage], ValueType(x.type.dtype, shape), A=x)
-
-
-def _uneven(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> GraphValue:
-    """Windows of different sizes: a product with a matrix of weights along each dimension."""
-    for n, count in enumerate(output_size):
-        axis = x.rank - len(output_size) + n
-        extent = x.shape[axis]
-        weights = np.zeros((extent, count), x.type.dtype.numpy)
-        for m in range(count):
-            first, last = m * extent // count, -(-(m + 1) * extent // count)
-            weights[first:last, m] = 1 / (last - first)
-        letters = "abcdefg"[: x.rank]
-        equation = f"{letters},{letters[axis]}z->{letters[:axis]}z{letters[axis + 1 :]}"
-        x = site.call("Einsum", x, site.nodes.constant("weights", weights), equation=equation)
-    return x
+    inside = f"r0 < {longest} if {place} < {end} and {place} < {extent}"
+    type_ = ValueType(x.type.dtype, tuple(count if n == axis else m for n, m in enumerate(x.shape)))
+    if averages:
+        stages = [
+            declare_buffer("T", type_),
+            f"{at('T', over)} = sum[{inside}]({element})",
+            f"{at('Y', over)} = {at('T', over)} / {type_.dtype}({end} - {first})",
+        ]
+    else:
+        stages = [f"{at('Y', over)} = max[{inside}]({element})"]
+    return site.nodes.site("AdaptivePool").single(stages, type_, A=x)

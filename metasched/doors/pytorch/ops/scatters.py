@@ -39,7 +39,7 @@ def scatter_with(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src
 def _scatter_elements(
     site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any, reduction: str
 ) -> GraphValue:
-    index, updates = site.row(index), site.row(site.value(src, site.result))
+    index, updates = site.row(index), site.row(site.value(src, x.type.dtype))
     if not isinstance(src, GraphValue):
         updates = site.call("Expand", updates, site.integers(index.shape))
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if extent < updates.shape[n]}
@@ -91,16 +91,16 @@ def _scatter_reduce(
         raise Unsupported("means of integers have no form here")
     count = None
     if mean or not include_self:
-        zeros = site.nodes.constant("zeros", np.zeros(x.shape, dtype.numpy))
+        zeros = site.nodes.constant("zeros", np.zeros(x.shape, DType.I32.numpy))
         count = _scatter_elements(site, zeros, dim, index, 1, "add")
     if not include_self and count is not None:
         neutral = {"prod": 1, "amax": limit_of(dtype, largest=False), "amin": limit_of(dtype, largest=True)}
         begun = site.value(neutral.get(reduce, 0))
-        x = site.nodes.select(site.nodes.expression("Met", "{0} > 0", [count], [dtype], DType.BOOL), begun, x)
-    made = _scatter_elements(site, x, dim, index, src, "add" if mean else _REDUCTIONS[reduce])
+        x = site.nodes.select(site.nodes.expression("Met", "{0} > 0", [count], [DType.I32], DType.BOOL), begun, x)
     if not mean:
-        return made
-    return site.expression("{0} / ({1} + 1.0)" if include_self else "{0} / max({1}, 1.0)", made, count)
+        return _scatter_elements(site, x, dim, index, src, _REDUCTIONS[reduce])
+    made = _scatter_elements(site, site.nodes.cast(x, dtype.compute), dim, index, src, "add")
+    return site.accumulate("{0} / ({1} + 1.0)" if include_self else "{0} / max({1}, 1.0)", made, count)
 
 
 @aten("index_put", "_unsafe_index_put")

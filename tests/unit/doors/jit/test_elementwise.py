@@ -80,6 +80,11 @@ def test_powers_of_floats(exponent: float) -> None:
     check(lambda x: x**exponent, F32)
 
 
+@pytest.mark.parametrize("exponent", [0, -0.0, 1, 2, 3, 4, -1, np.inf, -np.inf, np.nan])
+def test_powers_of_what_is_no_number(exponent: float) -> None:
+    check(lambda x: (x**exponent, x ** np.array([exponent])), SPECIAL)
+
+
 def test_powers_of_integers_wrap() -> None:
     check(lambda x: (x**5, x**2, x**0), I32 * 1000)
     with pytest.raises(ms.TraceError, match="negative integer powers"):
@@ -161,6 +166,38 @@ def test_of_quotients_without_units_nothing_remains(dtype: Any) -> None:
         np.testing.assert_allclose(run_graph(ms.jit(np.floor_divide).graph(a, b), [a, b])[0], np.floor_divide(a, b))
     for ufunc in (np.remainder, np.fmod):
         assert not run_graph(ms.jit(ufunc).graph(a, b), [a, b])[0].any()
+
+
+@pytest.mark.parametrize("ufunc", [np.remainder, np.fmod, np.sign])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_zeros_have_numpys_signs(ufunc: np.ufunc, dtype: Any) -> None:
+    numbers = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.inf, -np.inf, np.nan], dtype)
+    given = np.meshgrid(numbers, numbers)[: ufunc.nin]
+    with np.errstate(all="ignore"):
+        want = ufunc(*given)
+    have = run_graph(ms.jit(ufunc).graph(*given), given)[0]
+    np.testing.assert_array_equal(have, want)
+    np.testing.assert_array_equal(np.signbit(have[want == 0]), np.signbit(want[want == 0]))
+
+
+@pytest.mark.parametrize("ufunc", [np.remainder, np.fmod, np.floor_divide, np.copysign])
+def test_a_second_operand_may_be_zero(ufunc: np.ufunc) -> None:
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(ms.jit(lambda x: ufunc(x, 0.0))(F32), ufunc(F32, 0.0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, np.uint64])
+def test_integers_are_compared_with_numbers_beyond_their_type(dtype: Any) -> None:
+    x = np.array([0, 1, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    for number in (-1, 255, 300, -(2**70), 2**70):
+        check(lambda x: (x == number, x != number, x < number, number < x, number >= x, x > number), x)  # noqa: B023
+
+
+def test_parts_of_whole_numbers_have_numpys_types() -> None:
+    for dtype in (bool, np.int8, np.uint16, np.int64):
+        check(lambda x: (np.modf(x), np.vecdot(x, x), np.linalg.vecdot(x, x, axis=0)), I32.astype(dtype))
+        check(lambda x: np.logaddexp.reduce(x, axis=1), I32.astype(dtype), tolerance=1e-2)
+        check(lambda x: np.maximum.reduce(x, dtype=np.float32), I32.astype(dtype))
 
 
 def test_zeros_and_other_numbers_are_literals() -> None:

@@ -99,6 +99,21 @@ def test_arrays_from_outside_are_constants_as_they_were() -> None:
     assert list(f.graph(A).constants) == ["weights"]
 
 
+def filled_while_traced(x: Any) -> Any:
+    known, total = np.zeros(3, np.float32), x * 0
+    for k in range(3):
+        known[k] = (1, np.nan, -0.0)[k]
+        total = total + x * known
+    return total, x * known
+
+
+def test_arrays_that_the_function_writes_are_read_as_they_are() -> None:
+    made = ms.jit(filled_while_traced)
+    for have, want in zip(made(A), filled_while_traced(A), strict=True):
+        np.testing.assert_array_equal(have, want)
+    assert len(made.graph(A).constants) == 3  # as it was at each use, and the last one twice
+
+
 def test_results_are_new_arrays_and_no_two_are_one() -> None:
     f = ms.jit(lambda a: (a, a, a + 1, a.T.T))
     first, second, third, fourth = f(A)

@@ -88,6 +88,42 @@ def test_numbers_get_other_values_and_not_what_they_were_taken_from() -> None:
     check(numbers, A)
 
 
+def test_methods_are_those_of_arrays() -> None:
+    check(lambda x: (x.trace(), x.trace(1), x.diagonal(-1), x.argsort(0)), A)
+    with pytest.raises(ms.TraceError, match="the attribute `view` of an array"):
+        ms.jit(lambda x: x.view(np.int32)).graph(A)
+
+
+def pairs(x: Any) -> Any:
+    whole, part = np.zeros_like(x), np.zeros((2, 3), np.float64, like=x)
+    np.divmod(x, 2, out=(whole, part))
+    left = np.modf(x, out=(part, None))[1]
+    return whole, part, left
+
+
+def test_two_results_are_written_into_two_arrays() -> None:
+    check(pairs, A)
+
+
+def totals(x: Any) -> Any:
+    total, wide = np.zeros((), x.dtype, like=x), np.zeros((), np.float64, like=x)
+    other, mean = total, np.copy(x[0, 0])
+    filled, made = np.full((), x[0, 0], like=x), np.array(x[0, 1], like=x)
+    both = filled, made, filled, made
+    filled += 1
+    made -= 1
+    for row in x:
+        np.add(total, row.sum(), out=total)
+        total += row[0]
+    np.maximum(wide, total, out=wide)
+    np.true_divide(total, x.size, out=mean)
+    return total, other, wide, mean, both
+
+
+def test_arrays_without_dimensions_are_written() -> None:
+    check(totals, A)
+
+
 def test_elements_are_written_where_a_condition_holds() -> None:
     check(lambda x: np.add(x, 1, where=x > 0, out=np.zeros_like(x)), A)
 

@@ -64,6 +64,24 @@ def through_views(y: Any) -> Any:
 
 
 @writes
+def views_of_functions(y: Any) -> Any:
+    same, turned = y.astype(y.dtype, copy=False), np.einsum("ji", y)
+    (one, other), diagonals = np.broadcast_arrays(y, y), (np.diagonal(y, 1), np.einsum("ii->i", y[:, :5]))
+    same[0], turned[1], one[2], other[3] = 1, 2, 3, 4
+    y[:, 2] += 5
+    return y, same, turned, one, diagonals
+
+
+@writes
+def raveled(y: Any) -> Any:
+    column, rows = y[:, 1:2], y[1:3]
+    found = column.ravel(), column.reshape(-1), rows.ravel(), np.ravel(y, "F"), np.ravel(y.T, "F")
+    for n, flat in enumerate(found):
+        flat[n] = 9 + n
+    return y, found
+
+
+@writes
 def copies(y: Any) -> Any:
     flat, turned, same = y.flatten(), y.T.reshape(-1), y[[0, 1]]
     y[0] = 3
@@ -191,6 +209,7 @@ def into_numpy(x: Any) -> Any:
         (argument, r"(?s)an argument is written, or a view of one.*x\.copy\(\)"),
         (view_of_argument, "an argument is written"),
         (broadcast_view, "read-only"),
+        (lambda x: np.einsum("ii->i", x.copy()[:, :5]).fill(1), "read-only"),
         (into_numpy, r"np\.zeros\(shape, like=x\)"),
         (
             lambda x: np.add.at(np.zeros(6), ROWS, x[0, :4]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import metasched as ms
 from metasched.graph.ir import Graph
 from metasched.graph.passes.fusion import fusion
 from metasched.graph.passes.scales_into_weights import scales_into_weights
@@ -69,6 +70,13 @@ def test_weights_that_others_read_stay() -> None:
     )
     assert [line for node in graph.computes for line in str(node.program).splitlines() if "C[i1]" in line]
     np.testing.assert_array_equal(graph.constants["w"].reshape(-1)[:4], [1, 2, 3, -1])
+
+
+def test_what_is_computed_in_another_type_stays() -> None:
+    graph = ms.jit(lambda x: np.remainder(x, 0.0)).graph(np.ones(3, np.float32))
+    made = scales_into_weights(graph, context())
+    assert made.nodes == graph.nodes
+    assert made.constants.keys() == graph.constants.keys()
 
 
 def test_a_norm_of_a_part_of_a_concatenation_keeps_to_its_part() -> None:

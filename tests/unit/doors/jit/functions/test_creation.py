@@ -21,6 +21,12 @@ CASES: dict[str, Any] = {
         np.where(np.zeros_like(a) == 0, a, np.empty_like(a)),
     ),
     "between": lambda a: (np.linspace(a[0, 0], a[1, 1], 5), np.linspace(a[0], 9, 4, endpoint=False, axis=1)),
+    "whole steps": lambda a: (
+        np.linspace(a, 0, 4, dtype=int),
+        np.linspace(a, 3, 4, dtype=np.int8),
+        np.linspace(a, 1, 3, dtype="f8"),
+    ),
+    "one step": lambda a: (np.linspace(a, 9, 1), a * np.linspace(a, 9, 1, retstep=True)[1]),
     "grids": lambda a: (*np.meshgrid(a[0], a[:, 1]), *np.meshgrid(a[0], a[:, 1], indexing="ij", sparse=True)),
     "diagonals": lambda a: (np.diag(a, 1), np.diag(a[0]), np.diag(a[0], -2), np.diagflat(a, 1)),
     "powers": lambda a: (np.vander(a[0]), np.vander(a[0], 2, increasing=True)),

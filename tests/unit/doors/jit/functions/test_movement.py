@@ -30,6 +30,13 @@ CASES: dict[str, Any] = {
     "diff": lambda a: (np.diff(a), np.diff(a, 2, axis=1), np.diff(a > 2)),
     "type": lambda a: (a.astype(np.int8), a.astype("f8"), np.copy(a), a.copy()),
     "nothing": lambda a: (a[:0], np.concatenate([a[:0], a]), a[:, :0].sum(1)),
+    "parts of nothing": lambda a: (
+        np.diagonal(a[:0]),
+        np.trace(a[:0]),
+        np.repeat(a[:0], 2),
+        a[:0][np.arange(0)],
+    ),
+    "of rows": lambda a: (np.tril(a[0]), np.triu(a[0], 1), np.repeat(a[0, 0], 2, axis=-1)),
 }
 
 

@@ -49,12 +49,20 @@ def test_running_sums() -> None:
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, np.inf, -np.inf])
 def test_norms_of_vectors(order: Any) -> None:
     check(lambda x: np.linalg.norm(x, order, axis=1), F32)
+    whole = 2 if order is None else order
+    check(lambda x: np.linalg.vector_norm(x, axis=(0, 2), ord=whole, keepdims=True), F32)
+    check(lambda x: (np.linalg.vector_norm(x, ord=whole), np.linalg.vector_norm(x, ord=whole, keepdims=True)), F32)
 
 
 def test_of_some_elements_and_from_a_value() -> None:
     for function in (np.sum, np.prod, np.mean, np.var, np.std, np.all, np.any):
         check(lambda x, f=function: (f(x, where=x > -0.2, axis=1), f(x, where=(x > 0)[0], keepdims=True)), F32)
     check(lambda x: (np.max(x, where=x > 0, initial=0, axis=0), np.min(x, initial=-9), np.sum(x, initial=3)), F32)
+    for x in (I32.astype(np.int8), I32 > 0):
+        check(
+            lambda x: (np.sum(x, initial=2.5), np.max(x, initial=3.5), np.prod(x, initial=True), np.min(x, initial=1)),
+            x,
+        )
     with pytest.raises(ms.TraceError, match="needs an `initial` value"):
         ms.jit(lambda x: np.max(x, where=x > 0)).graph(F32)
 

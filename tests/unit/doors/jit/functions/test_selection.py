@@ -14,12 +14,22 @@ A = np.array([[0.5, -1.5, 2.5, np.nan], [1.0, -np.inf, np.inf, -0.25]], np.float
 I32 = np.arange(-4, 4, dtype=np.int32).reshape(2, 4)
 J = np.array([3, 0])
 
+
+def without_nan(a: Any) -> Any:
+    rows = a.copy()
+    found = np.nan_to_num(rows[:1], copy=False, posinf=2)
+    return rows, found
+
+
 CASES: dict[str, Any] = {
     "where": lambda a, i: (np.where(a > 0, a, 0), np.where(i, a, i), np.where(i > 0, i, 2.5)),
     "select": lambda a, i: np.select([a < 0, a > 1], [a, a * 2], 7),
     "clip": lambda a, i: (np.clip(a, -1, 1), a.clip(0), i.clip(max=2), np.clip(i, -1, i * i)),
+    "clipped beyond": lambda a, i: (i.astype(np.uint8).clip(-1, 300), i.clip(-(2**40), 2), np.clip(i > 0, 0, i[0])),
     "round": lambda a, i: (np.round(a), a.round(1), np.round(i), np.round(a * 100, -1)),
+    "round of integers": lambda a, i: (np.round(i * 7, -1), np.round(i.astype(np.int8) * 7, -1), np.round(i > 0)),
     "nan": lambda a, i: (np.nan_to_num(a), np.nan_to_num(a, nan=1, posinf=2, neginf=3), np.nan_to_num(i)),
+    "replaced": lambda a, i: (without_nan(a), np.nan_to_num(i, copy=False)),
     "close": lambda a, i: (np.isclose(a, a + 1e-7), np.isclose(a, a, equal_nan=True)),
     "like": lambda a, i: (np.zeros_like(a) + i, np.full_like(i, 3) * a, np.ones_like(i, dtype=float) + i),
     "likes": lambda a, i: np.full_like(a, a[0, 0]),
@@ -31,6 +41,19 @@ CASES: dict[str, Any] = {
 @pytest.mark.parametrize("name", CASES)
 def test_elements_are_chosen_as_by_numpy(name: str) -> None:
     check(CASES[name], A, I32)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.uint64, np.int64])
+def test_integers_are_close_as_floats(dtype: Any) -> None:
+    limit = 1 if dtype is bool else np.iinfo(dtype).max
+    a, b = np.array([0, 1, 1, limit, 0], dtype), np.array([1, 0, 1, 0, limit], dtype)
+    for atol in (1.0, 0.5):
+        check(lambda a, b: (np.isclose(a, b, atol=atol), np.isclose(a, 1, atol=atol), np.isclose(a, a / 2)), a, b)  # noqa: B023
+
+
+def test_an_argument_is_not_written_by_nan_to_num() -> None:
+    with pytest.raises(ms.TraceError, match="an argument is written"):
+        ms.jit(lambda a: np.nan_to_num(a, copy=False)).graph(A)
 
 
 def test_indices_that_are_data() -> None:

@@ -13,6 +13,7 @@ from tests.support.traced_functions import check
 R = np.random.default_rng(5)
 X, K = R.standard_normal(17), R.standard_normal(4)
 IMAGE = R.standard_normal((5, 4)).astype(np.float32)
+ROUND = np.array([0, 1, 2, 3, 0, 1, 5, 3, 1, -1, -3, 0])
 PLACES = np.sort(R.standard_normal(6))
 
 CASES: dict[str, Any] = {
@@ -44,6 +45,11 @@ def test_signals_are_those_of_numpy(name: str) -> None:
 @pytest.mark.skipif(not hasattr(np, "trapezoid"), reason="NumPy 1 calls it otherwise")
 def test_areas() -> None:
     check(lambda x, m: (np.trapezoid(x), np.trapezoid(m, dx=0.1, axis=0), np.trapezoid(m, m * 2)), X, IMAGE)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.float32])
+def test_turns_of_integers_are_whole(dtype: Any) -> None:
+    check(lambda p: (np.unwrap(p, period=4), np.unwrap(p, period=5), np.unwrap(p, 3, period=4.0)), ROUND.astype(dtype))
 
 
 @pytest.mark.parametrize(

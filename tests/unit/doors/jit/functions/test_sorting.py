@@ -24,12 +24,17 @@ CASES: dict[str, Any] = {
     "search": lambda a, i, e: tuple(
         np.searchsorted(e, x, side) for x in (a, e, i, a[0, 0]) for side in ("left", "right")
     ),
+    "bools": lambda a, i, e: np.searchsorted([False, True, True], a > 0),
     "digitize": lambda a, i, e: tuple(
-        np.digitize(a, bins, right) for bins in (BINS, BINS[::-1]) for right in (False, True)
+        np.digitize(x, bins, right) for x in (a, e) for bins in (BINS, BINS[::-1]) for right in (False, True)
     ),
     "isin": lambda a, i, e: (np.isin(i, [1, 4]), np.isin(i, i[:2] + 1, invert=True)),
     "bincount": lambda a, i, e: (np.bincount(i, minlength=8), np.bincount(i, a.ravel()[:20] * 0 + 2, minlength=6)),
-    "choose": lambda a, i, e: np.choose(i % 2, [i, -i]),
+    "choose": lambda a, i, e: (
+        np.choose(i % 2, [i, -i]),
+        np.choose(i % 2, [i > 2, i > 3]),
+        np.choose(i % 2, [a[0, 0], 1]),
+    ),
 }
 BINS = np.array([-1.0, 0.0, 0.5, 2.0])
 
@@ -48,7 +53,8 @@ def test_histograms() -> None:
     x = R.standard_normal(50).astype(np.float32)
     x[:3] = -2, 2, 0.5
     check(lambda a: np.histogram(a, 6), x)
-    check(lambda a: np.histogram(a, BINS)[0], x)
+    check(lambda a: (np.histogram(a, BINS)[0], np.histogram(a, [0, 1, 2])[0]), x)
+    check(lambda a: np.histogram(a, BINS, weights=np.sign(a).astype(np.float16))[0], x)
     check(lambda a: (np.histogram(a, 8, (-2, 2))[0], np.histogram(a, 8, (-2, 2), weights=a)[0]), x, tolerance=1e-5)
     check(lambda a: np.histogram(a, 5, density=True)[0], x, tolerance=1e-5)
 

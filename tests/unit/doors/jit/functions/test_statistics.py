@@ -29,18 +29,26 @@ def test_medians_and_quantiles(axis: Any) -> None:
 def test_ways_between_elements() -> None:
     for method in ("linear", "lower", "higher", "nearest", "midpoint"):
         check(lambda x, m=method: np.quantile(x, [0.1, 0.55], axis=1, method=m), A, tolerance=1e-5)
+    check(lambda x: (np.quantile(x, [0, 1]), np.quantile(x, 1, axis=0)), ROWS)
+    check(lambda x: (np.quantile(x, 0.4), np.quantile(x, 0.6)), np.array([1.0, np.inf]))
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom")
 def test_of_nan() -> None:
     check(lambda x: (np.median(x, 1), np.quantile(x, 0.5, 1)), N)
     for function in (np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.nanmax, np.nanmin, np.nanmedian):
         check(lambda x, f=function: (f(x), f(x, axis=1), f(x, axis=0, keepdims=True)), N)
         check(lambda x, f=function: f(x, axis=0), ROWS)
+    for function in (np.nanmax, np.nanmin):
+        check(lambda x, f=function: (f(x, initial=0.5), f(x, axis=0, initial=-9), f(x, where=x < 9, initial=0)), N)
+    for lost in (2, 4, 23):
+        check(lambda x, n=lost: (np.nanvar(x, ddof=n), np.nanstd(x, axis=0, ddof=n), np.nanvar(x, 1, ddof=n)), N)
     check(lambda x: (np.nanargmax(x, axis=1), np.nanargmin(x), np.nancumsum(x, 1), np.nancumprod(x, 0)), N)
 
 
 def test_weighted_means() -> None:
     check(lambda x: (np.average(x), np.average(x, axis=1, weights=np.arange(4.0)), np.average(x, weights=x * x)), A)
+    check(lambda x: np.average(x, weights=(x * x).astype(np.float32)), ROWS.astype(np.int8))
     check(lambda x: np.average(x, axis=0, weights=[1, 2, 3, 4], returned=True)[0], ROWS)
     with pytest.raises(ms.TraceError, match="those of no axes"):
         ms.jit(lambda x: np.average(x, weights=[1, 2])).graph(ROWS)

@@ -30,5 +30,12 @@ def test_windows_of_several_sizes() -> None:
     assert "outputs [1] are used" in refused.reason
 
 
+def test_windows_of_several_sizes_have_infinities_of_their_own() -> None:
+    x = torch.zeros(1, 1, 4, 5)
+    x[..., 0, 0], x[..., 3, 4] = float("inf"), float("nan")
+    for dtype in (torch.float32, torch.bfloat16):
+        run_whole(lambda x: F.adaptive_avg_pool2d(x, (3, 2)), x.to(dtype))
+
+
 def test_a_divisor_of_means() -> None:
     run_whole(lambda x: F.avg_pool2d(x, 2, padding=1, divisor_override=3), torch.randn(1, 2, 4, 6))

@@ -53,6 +53,16 @@ def test_elements_go_where_pytorch_puts_them(name: str) -> None:
     run_whole(CASES[name], torch.randn(2, 3, 4))
 
 
+@pytest.mark.parametrize(("dtype", "count"), [("int8", 128), ("uint8", 256), ("bfloat16", 300)])
+def test_updates_are_counted_whatever_their_type_is(dtype: str, count: int) -> None:
+    x, ones = (torch.full((n,), value, dtype=getattr(torch, dtype)) for n, value in ((2, 100), (count, 1)))
+    place = torch.zeros(count, dtype=torch.int64)
+    run_whole(lambda x: x.scatter_reduce(0, place, ones, "amax", include_self=False), x)
+    run_whole(lambda x: x.index_reduce(0, place, ones, "amin", include_self=False), x)
+    if x.is_floating_point():
+        run_whole(lambda x: x.index_reduce(0, place, ones, "mean", include_self=False), x)
+
+
 def test_as_many_values_as_a_mask_picks_are_pytorchs() -> None:
     refused = run(lambda x, v: x.index_put((x > 0,), v) * 2, torch.ones(3), torch.randn(3)).reports[0].refused
     assert ["a mask picks as many elements" in operator.reason for operator in refused] == [True]
