@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
+from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from tests.support.command_line import run
 
 PROGRAM = """\
@@ -68,6 +69,19 @@ def test_replaying_a_trace_of_another_shape() -> None:
     assert "nothing had to be repaired" in err
     _, _, err = run("replay", "dense.ms", "--trace", "a.trace")
     assert "repaired" not in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_failed_in_a_worker_is_not_run_for_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    profiled: list[object] = []
+    monkeypatch.setattr("metasched.cli.replay.profile_on_random_data", profiled.append)
+    candidate = MeasureCandidate("dense", (), TRACE, "")
+    failed = Measurement(candidate, (), raced=False, failure=Failure("crash", "SIGSEGV"), phases=())
+    monkeypatch.setattr("metasched.cli.replay.measure", lambda *_: failed)
+    status, _, err = run("replay", "dense.ms", "--trace", "a.trace", "--check", "--profile")
+    assert (status, "FAILED: crash\nSIGSEGV" in err, profiled) == (1, True, [])
+    assert run("replay", "dense.ms", "--trace", "a.trace", "--profile")[0] == 0
+    assert len(profiled) == 1
 
 
 def test_the_other_forms(folder: Path) -> None:
