@@ -177,6 +177,15 @@ def test_problems(folder: Path) -> None:
         (("show", "dense.ms", "--problems"), "--problems is about a trace; say which with --trace FILE"),
         (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "--trace and --rules both say what to search"),
         (("show", "dense.ms", "--trace", "a.trace", "--rules", "cpu", "--space"), "give one of them"),
+        (
+            ("show", "dense.ms", "--program", "--trace", "a.trace"),
+            "--program shows none\n  hint: leave out one of them",
+        ),
+        (
+            ("show", "dense.ms", "--program", "--db", "sqlite:///none.db"),
+            "--db says where the schedule comes from, and",
+        ),
+        (("show", "dense.ms", "--space", "--db", "sqlite:///none.db"), "and --space shows none"),
         (("show", "dense.ms", "--rules", "cpu"), "--rules is about the space of the program\n  hint: add --space"),
         (("show", "dense.ms", "--schedule", "--module", "dense.ms"), "--module is about the space of the program"),
         (("tune", "dense.ms", "--trace", "a.trace", "--module", "m.ms"), "--trace and --module both say what"),
