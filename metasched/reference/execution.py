@@ -89,9 +89,9 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
             value = found[buffer.name]
             contest = contested.get(buffer.name)
             if contest is not None:
-                gap = np.abs(found[contest] - found[rival_name(contest)])
                 bound = _storage_bound(func.buffer(contest).dtype, found[contest], found[bound_name(contest)])
                 with np.errstate(divide="ignore", invalid="ignore"):
+                    gap = np.abs(found[contest] - found[rival_name(contest)])
                     pairs.append((value, 2.0 * bound / gap))
                 continue
             pairs.append((value, found.get(bound_name(buffer.name), np.zeros(value.shape))))

@@ -194,6 +194,15 @@ def test_infinities_of_arguments_that_mask_terms_are_exact(declared: str, term: 
     np.testing.assert_allclose(bound, chosen, rtol=0.05)
 
 
+def test_positions_among_infinities_must_match() -> None:
+    p = parse_program("program p[M=8](X: f32[3, M]) -> (V: f32[3], P: i64[3]):\n    V[i], P[i] = argmax[j](X[i, j])\n")
+    x = np.arange(24, dtype=np.float32).reshape(3, 8)
+    x[0, 3:], x[1], x[2, 1] = -np.inf, -np.inf, np.inf
+    _, (positions, bound) = reference_with_bound(p)(x)
+    np.testing.assert_array_equal(positions, [2, 0, 1])
+    np.testing.assert_array_equal(position_tolerances(Computation(p.func), bound, DataKind.DRAWN), [0, 0, 0])
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_in_arguments_has_no_bound(value: float) -> None:
     p = parse_program("program p[N=3](X: f32[N], a: f32) -> (Y: f32[N], Z: f32[N]):\n    Y[i] = X[i]\n    Z[i] = a\n")
