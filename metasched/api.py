@@ -302,14 +302,14 @@ def compile(  # noqa: A001
         target: the CPU to compile for; by default this one.
         allow: what results may differ by, as of `tune`: only such records of `db` are taken. To give a `trace` is
             consent to what its steps let differ (`Trace.permissions`), unless `allow` says less.
-        knowledge: what was found for other sizes, of which the guess is made; as of `tune`.
+        knowledge: what was found for other sizes, of which the guess is made, or the trials; as of `tune`.
         policy: what becomes of decisions of `trace` that do not fit.
         inputs: what data the trials are checked and timed on, as of `tune`.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program and target, MetaschedError for arguments that do not go together.
     """
-    _require_one_source(trace, db, trials, rules, policy, inputs)
+    _require_one_source(trace, db, trials, rules, knowledge, policy, inputs)
     _require_kind("program", program, Program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
@@ -371,6 +371,7 @@ def _require_one_source(
     db: DatabaseURLs | None,
     trials: int | None,
     rules: RuleSpec,
+    knowledge: KnowledgeLike,
     policy: Policy,
     inputs: Inputs | None,
 ) -> None:
@@ -382,11 +383,16 @@ def _require_one_source(
         )
     if trace is not None and db is not None:
         raise MetaschedError("`trace` and `db` both say where the schedule comes from", hint="give one of them")
-    if rules is not None and trials is None and (trace is not None or db is not None):
-        given = "trace" if trace is not None else "db"
+    given = None if trials is not None else "trace" if trace is not None else "db" if db is not None else None
+    if given is not None and rules is not None:
         raise MetaschedError(
             f"`rules` are for a guess, and `{given}` says which schedule to take",
             hint=f"leave out `rules`, or `{given}`; a search by rules is `tune(program, rules=...)`",
+        )
+    if given is not None and knowledge is not None:
+        raise MetaschedError(
+            f"`knowledge` is for a guess, and `{given}` says which schedule to take",
+            hint=f"leave out `knowledge`, or `{given}`",
         )
     if policy is not Policy.STRICT and trace is None:
         source = "a database has traces of this very shape" if db is not None else "a guess is made for this shape"

@@ -11,10 +11,11 @@ FASTMATH = "fastmath"
 def fast_arithmetic(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     """Let divisions be by a reciprocal, and maxima and minima not know NaN, where `allow` has `fastmath`.
 
-    Applies to blocks of floats that divide or compare. Sums are regrouped by the schedule anyway.
+    Applies to blocks that divide or compare, and compute with floats, whatever they store. Sums are regrouped by the
+    schedule anyway.
     """
     info = sch.describe(block)
-    if not info.dtype.is_float:
+    if not info.floats:
         return ms.skip("it is not about floats")
     if not info.divides and not info.compares:
         return ms.skip("it neither divides nor compares")

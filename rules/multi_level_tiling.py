@@ -41,6 +41,10 @@ def multi_level_tiling(
         innermost_reduction: the largest innermost tile of a reduction loop.
         fuse_after: the spatial levels, counted from 1, under which the consumer or the write cache may be.
     """
+    if set(levels) != {"S", "R"}:
+        raise ms.RuleError(
+            f'multi_level_tiling: the levels are "{levels}"', hint="they are letters S and R, one of each at least"
+        )
     info = sch.describe(block)
 
     def tile(on: ms.Schedule) -> Tiles:
@@ -90,7 +94,7 @@ class _Tiled:
         if self.info.positions:
             return []  # Values and positions are written together, directly to their outputs.
         for kind in [CONSUMER, CACHE] if elementwise_consumer(trial, self.info) is not None else [CACHE]:
-            places = [f"{kind} at level {level}" for level in after]
+            places = [f"{kind} at level {level}" for level in after if 0 < level <= self.levels.count("S")]
             legal = [place for place in places if trial.refusal(partial(self.fuse, fusion=place)) is None]
             if legal:
                 return legal

@@ -38,6 +38,8 @@ def prefetch(
     """
     info = sch.describe(block)
     reason = _find_obstacle(sch, block, info, sch.target.l2 if cache is None else cache)
+    if not distances:
+        reason = "no distance is given"
     if reason is not None:
         return ms.skip(reason)
     if info.kinds[-1] is ms.LoopKind.VECTORIZED:
@@ -46,6 +48,8 @@ def prefetch(
             return ms.skip("it is in vectors already, and no copy of rows")
         steps = partial(_prefetch_rows, block=block, row=row, distances=distances)
     elif info.kinds[-1] is ms.LoopKind.SERIAL and sch.facts(block, Vectorized) is None:
+        if not runs:
+            return ms.skip("no length of a run is given")
         length = info.iter_of(info.loops[-1])[-1].extent
         if length is None or length <= 2 * max(runs):
             return ms.skip(f"its rows ({length} elements) are short")

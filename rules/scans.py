@@ -35,10 +35,11 @@ def scans(
     if terms <= few:
         return ms.skip(f"its rows are short ({terms} elements)")
     options = {f"of {size}": partial(_scan_blocks, block=block, elements=terms, size=size, few=few) for size in sizes}
-    refusal = sch.refusal(next(iter(options.values())))
-    if refusal is not None:
-        return ms.skip(refusal)
-    how = sch.choose("blocks", [*options, *([ms.LEFT_ALONE] if terms < many else [])])
+    refusals = {how: sch.refusal(steps) for how, steps in options.items()}
+    legal = [how for how, reason in refusals.items() if reason is None]
+    if not legal:
+        return ms.skip(next(iter(refusals.values()), None) or "no size of a block is given")
+    how = sch.choose("blocks", [*legal, *([ms.LEFT_ALONE] if terms < many else [])])
     if how != ms.LEFT_ALONE:
         options[how](sch)
     return None

@@ -103,7 +103,8 @@ def _fuse(sch: ms.Schedule, block: ms.BlockRV, levels: list[Level], after: tuple
     def steps(level: int, on: ms.Schedule) -> None:
         on.reverse_compute_at(readers[0], levels[level - 1][-1])
 
-    legal = [level for level in after if levels[level - 1] and sch.refusal(partial(steps, level)) is None]
+    there = [level for level in after if 0 < level <= len(levels) and levels[level - 1]]
+    legal = [level for level in there if sch.refusal(partial(steps, level)) is None]
     how = sch.choose("fusion", [*(f"level {level}" for level in legal), UNFUSED]) if legal else UNFUSED
     if how != UNFUSED:
         steps(int(how.removeprefix("level ")), sch)

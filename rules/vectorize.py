@@ -31,6 +31,8 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
     Args:
         lanes: what the width may be.
     """
+    if not lanes:
+        return ms.skip("no width is given")
     info = sch.describe(block)
     if info.expensive or info.costly or sch.facts(block, InRuns) is not None:
         lanes = (*lanes, 2 * max(lanes))
@@ -58,7 +60,7 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
     if read is not None:
         ways[READ] = partial(_vectorize_from, block=block, lanes=lanes, at=read)
     legal = [how for how, steps in ways.items() if sch.refusal(steps) is None]
-    return _try_steps(sch, ways[sch.choose("vectors", legal) if len(legal) > 1 else WRITTEN])
+    return _try_steps(sch, ways[sch.choose("vectors", legal) if len(legal) > 1 else next(iter(legal), WRITTEN)])
 
 
 def _longest_inside(info: ms.BlockInfo) -> int:

@@ -22,12 +22,17 @@ def core_of(target: Target) -> Core:
     The file of an older version of metasched is left alone, with a CacheWarning. Raises CalibrationError for a file
     that cannot be read or is no calibration.
     """
+    calibration = usable_calibration(target)
+    return default_core(target) if calibration is None else calibration.core(target.threads)
+
+
+def usable_calibration(target: Target) -> MachineCalibration | None:
+    """As `load`, but None for another version's, with a CacheWarning."""
     try:
-        calibration = load(target)
+        return load(target)
     except OldCalibration as error:
         warnings.warn(str(error), CacheWarning, stacklevel=callers_level())
-        return default_core(target)
-    return default_core(target) if calibration is None else calibration.core(target.threads)
+        return None
 
 
 def load(target: Target) -> MachineCalibration | None:

@@ -23,6 +23,7 @@ from metasched.cli.net_arguments import (
     network_of,
 )
 from metasched.cli.render import table
+from metasched.dtypes import is_float
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError
 from metasched.report.progress_text import duration
@@ -56,16 +57,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         type=_tolerance,
-        default=_TOLERANCE,
         metavar="T",
-        help="how far outputs may be from those expected, over the largest of them (default: %(default)s)",
+        help="how far outputs may be from those that --expect has, over the largest of them (default: "
+        f"{_TOLERANCE:g} for floats, and 0 for integers and truth values)",
     )
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What running a network gave; times in seconds. `gaps` are None where nothing is expected, and `error` where it
-    was not asked for."""
+    """What running a network gave; times in seconds. `gaps` are None where nothing is expected, `tolerance` where that
+    of each output's type holds, and `error` where it was not asked for."""
 
     network: str
     precision: ProductPrecision
@@ -73,13 +74,19 @@ class RunResult:
     compile_s: float
     seconds: Sequence[float]
     gaps: Mapping[str, float] | None
-    tolerance: float
+    tolerance: float | None
     error: PrecisionError | None
 
     @property
     def differs(self) -> bool:
         """Whether an output is too far from what is expected."""
-        return not all(gap <= self.tolerance for gap in (self.gaps or {}).values())
+        return not all(gap <= self.allowed(name) for name, gap in (self.gaps or {}).items())
+
+    def allowed(self, name: str) -> float:
+        """How far an output may be from what is expected."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return _TOLERANCE if is_float(self.outputs[name].dtype) else 0.0
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -92,6 +99,11 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _run_network(args: Namespace) -> RunResult:
+    if args.tolerance is not None and not args.expect:
+        raise UsageError(
+            "--tolerance says how far outputs may be from those that are expected",
+            hint="add --expect FILE.npz, which has them, or leave it out",
+        )
     expected = load_arrays(args.expect) if args.expect else None
     network = network_of(args, args.db)
     inputs = inputs_of(args, network)
@@ -123,7 +135,7 @@ def _as_json(result: RunResult) -> dict[str, object]:
 
 
 def _as_text(result: RunResult) -> str:
-    seconds, most = result.seconds, result.tolerance
+    seconds = result.seconds
     spread = f" ({duration(min(seconds))} to {duration(max(seconds))})" if len(seconds) > 1 else ""
     times = f"{duration(statistics.median(seconds))} a call, median of {counted(len(seconds), 'call')}{spread}"
     lines = [
@@ -134,6 +146,7 @@ def _as_text(result: RunResult) -> str:
     if result.error is not None:
         lines.append(str(result.error))
     for name, gap in (result.gaps or {}).items():
+        most = result.allowed(name)
         verdict = "within" if gap <= most else "beyond"
         lines.append(f"{name}: {gap:.2g} of the largest element from what is expected, {verdict} {most:g}")
     return "\n".join(lines)
@@ -141,7 +154,7 @@ def _as_text(result: RunResult) -> str:
 
 def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> dict[str, float]:
     """How far each output is from what is expected at most, over the largest element of that; infinite where one of
-    them is no number and the other is.
+    them is infinite or NaN and the other is not the same.
 
     Arrays are matched by name, or in order where they have the names that NumPy gives those without. Raises UsageError
     for what cannot be matched.
@@ -158,16 +171,21 @@ def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> dict
         got, want = outputs[name], expected[name]
         if got.shape != want.shape:
             raise UsageError(f"--expect: `{name}` has the shape {want.shape}, and the output has {got.shape}")
-        gaps[name] = _gap(got.astype(np.float64), want.astype(np.float64))
+        gaps[name] = _gap(got, want)
     return {name: gaps[name] for name in outputs if name in gaps}
 
 
 def _gap(got: Array, want: Array) -> float:
-    if not np.array_equal(np.isfinite(got), np.isfinite(want)):
+    first, second = got.astype(np.float64), want.astype(np.float64)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    finite = np.isfinite(second)
+    if not (same | (np.isfinite(first) & finite)).all():
         return float("inf")
-    finite = np.isfinite(want)
-    gap = float(np.abs(got - want, where=finite, out=np.zeros_like(want)).max(initial=0.0))
-    largest = float(np.abs(want, where=finite, out=np.zeros_like(want)).max(initial=0.0))
+    off = np.abs(np.subtract(first, second, where=~same, out=np.zeros_like(first)))
+    if not is_float(got.dtype):
+        off = np.maximum(off, got != want)  # f64 has not all digits of large integers
+    gap = float(off.max(initial=0.0))
+    largest = float(np.abs(second, where=finite, out=np.zeros_like(second)).max(initial=0.0))
     return gap / largest if largest else gap
 
 

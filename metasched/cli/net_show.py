@@ -15,6 +15,8 @@ from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.tasks import TaskTable
 from metasched.support.messages import listing
 
+_TEXT_ALONE = ("graph", "optimised", "pass")
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
@@ -33,6 +35,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
+    view = args.what if args.one is None else "pass"
+    if args.json and view in _TEXT_ALONE:
+        raise UsageError(
+            f"--{view} is text, and --json has the summary, what each pass did and the tasks", hint="give one of them"
+        )
     network = network_of(args, args.db)
     tasks = network.tasks(args.db)
     if args.json:

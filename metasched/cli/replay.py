@@ -55,7 +55,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--time", action="store_true", help="time it again, on this machine (checked first)")
     parser.add_argument(
-        "--profile", action="store_true", help="run it on random data, and say where the time of a call goes"
+        "--profile",
+        action="store_true",
+        help="run it on random data, and say where the time of a call goes; not where --check or --time failed",
     )
     add_inputs(parser)
     add_allow(parser)
@@ -76,7 +78,7 @@ class ReplayResult:
     samples: int
     prologue_seconds: float | None = None
     repairs: Repairs | None = None  # None when none were to be made
-    profile: CallProfile | None = None  # None where none was asked for
+    profile: CallProfile | None = None  # None where none was asked for, and of a kernel that failed
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -88,6 +90,7 @@ def run(args: Namespace, console: Console) -> int:
     given = trace_named(args.trace) if args.trace else None
     kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
     measured = measure(program, kernel, inputs) if args.check or args.time else None
+    has_failed = measured is not None and measured.failure is not None
     outcome = ReplayResult(
         task=program.key,
         trace=str(kernel.trace),
@@ -98,7 +101,7 @@ def run(args: Namespace, console: Console) -> int:
         samples=len(measured.times) if measured is not None and args.time else 0,
         prologue_seconds=measured.prologue_seconds if measured is not None and args.time else None,
         repairs=kernel.report if isinstance(kernel.report, Repairs) and policy is Policy.REPAIR else None,
-        profile=profile_on_random_data(kernel) if args.profile else None,
+        profile=profile_on_random_data(kernel) if args.profile and not has_failed else None,
     )
     if args.out:
         Path(args.out).write_text(form_of(args.out).write(kernel.trace, program), encoding="utf-8")

@@ -45,6 +45,8 @@ def run(args: Namespace, console: Console) -> int:
         if args.program is None:
             if args.out or args.profile:
                 raise UsageError("say which task: FILE.ms, or a name as `metasched report --db URL` lists it")
+            if args.params:
+                raise UsageError("-D sets a parameter of a program; say which: FILE.ms, or a name of the list")
             print_stats(database.stats(), args.json, console)
             return 0
         task, *others = _tasks(args, database)

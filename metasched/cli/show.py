@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 FAILED = 1
 
+# The views that an option is nothing to: the holes of a trace are a space.
+_WITHOUT: Mapping[str, tuple[str, ...]] = {"trace": ("program",), "db": ("program", "space")}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_program(parser)
@@ -99,6 +102,12 @@ def run(args: Namespace, console: Console) -> int:
     for option in ("rules", "module"):
         if getattr(args, option) and args.what != "space":
             raise UsageError(f"--{option} is about the space of the program", hint="add --space, or leave it out")
+    for option in ("trace", "db"):
+        if getattr(args, option) and args.what in _WITHOUT[option]:
+            raise UsageError(
+                f"--{option} says where the schedule comes from, and --{args.what} shows none",
+                hint=f"leave out one of them; without --{args.what}, the schedule is shown",
+            )
     policy = policy_of(args)
     program = program_of(args)
     given = trace_named(args.trace) if args.trace else None

@@ -34,7 +34,7 @@ from metasched.support.data_classes import dataclass
 
 HEADER = "metasched knowledge 1"
 _CPU = re.compile(r"(\d+) lanes, (\d+) threads?")
-_SIZE_LINE = re.compile(r"(\d+(?:x\d+)*)(?: by (\d+(?:x\d+)*))? in ([\d.]+) us: (\[.*\])")
+_SIZE_LINE = re.compile(r"(\d+(?:x\d+)*)(?: by (\d+(?:x\d+)*))? in (\d+(?:\.\d+)?(?:e[+-]\d+)?) us: (\[.*\])")
 _DECISION_SIGN = " := "
 
 # Decisions by address, both in roles.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from metasched.dtypes import Beyond, DType, float_format
 from metasched.ir.source import ProgramDef, Setting
 from metasched.lang.report import Report
 from metasched.support.data_classes import dataclass
@@ -11,6 +12,10 @@ from metasched.support.data_classes import dataclass
 _MAX_POOLING = "max_pool"
 _COUNT_PADDING = "COUNT_PAD"
 _OUTPUT_PADDING = "OPAD"
+# Types of which minus infinity, which the padding of maxima is made of, would be NaN.
+_WITHOUT_INFINITY = frozenset(
+    dtype.value for dtype in DType if dtype.is_float and float_format(dtype).beyond in {Beyond.NAN, Beyond.ONE_NAN}
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class _Limit:
 
 
 def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
-    """Refuse padding that can hold an entire pooling window, and output padding that reaches both stride and dilation.
+    """Refuse padding that can hold an entire pooling window or that a type has no number for, and output padding that
+    reaches both stride and dilation.
 
     Elaboration reports values that are not integers, and those too small for a limit to exist.
 
@@ -40,6 +46,14 @@ def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: R
             places[_COUNT_PADDING],
             f"whether padding counts ({_COUNT_PADDING}) is 0 or 1, not {numbers[_COUNT_PADDING]}",
             f"with {_COUNT_PADDING}=1 the zeros of the padding are among the elements of a mean",
+        )
+    dtype = values.get("T")
+    if definition.name.startswith(_MAX_POOLING) and numbers.get("P", 0) > 0 and dtype in _WITHOUT_INFINITY:
+        lowest = float_format(DType(dtype)).lowest
+        report.error(
+            places["T"],
+            f"maxima are padded (P={numbers['P']}) with minus infinity, and {dtype} (T) has none",
+            f"with P=0 there is no padding; a program of your own may pad with the lowest number, `{dtype}({lowest})`",
         )
     limit = _limit(definition.name, numbers)
     if limit is not None and limit.most >= 0 and numbers[limit.parameter] > limit.most:

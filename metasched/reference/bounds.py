@@ -88,7 +88,7 @@ class Bounds:
         if isinstance(e, Const):
             return number(abs(float(e.value)) if math.isfinite(e.value) else 0.0)
         if isinstance(e, Var):
-            return size(e)
+            return Select(size(e) < number(math.inf), size(e), ZERO)
         if isinstance(e, Load):
             return _add(self._element_bound(e), self._place_bound(e))
         if isinstance(e, Unary):

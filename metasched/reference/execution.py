@@ -82,22 +82,27 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
     def run(*args: Any) -> list[tuple[Array, Array]]:
         inputs, scalars = _arguments(func, convert_to_f64(func), args)
         floats = [b.name for b in func.inputs if b.dtype.is_float]
-        results = _execute(executed, inputs | {bound_name(n): np.asarray(np.abs(inputs[n])) for n in floats}, scalars)
+        results = _execute(executed, inputs | {bound_name(n): _input_bound(inputs[n]) for n in floats}, scalars)
         found = dict(zip((b.name for b in executed.outputs), results, strict=True))
         pairs = []
         for buffer in func.outputs:
             value = found[buffer.name]
             contest = contested.get(buffer.name)
             if contest is not None:
-                gap = np.abs(found[contest] - found[rival_name(contest)])
                 bound = _storage_bound(func.buffer(contest).dtype, found[contest], found[bound_name(contest)])
                 with np.errstate(divide="ignore", invalid="ignore"):
+                    gap = np.abs(found[contest] - found[rival_name(contest)])
                     pairs.append((value, 2.0 * bound / gap))
                 continue
             pairs.append((value, found.get(bound_name(buffer.name), np.zeros(value.shape))))
         return pairs
 
     return run
+
+
+def _input_bound(values: Array) -> Array:
+    """`|x|`, and 0 of infinities and NaN, which are exact."""
+    return np.where(np.isfinite(values), np.abs(values), 0.0)
 
 
 def _storage_bound(kind: DType, value: Array, bound: Array) -> Array:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from metasched.calibration.store import core_of, load
+from metasched.calibration.store import core_of, usable_calibration
 from metasched.cost.caches import last_cache
 from metasched.cost.core import Core
 from metasched.cost.expectation import least_of, stage_views
@@ -77,8 +77,8 @@ class StageLimit:
 
 
 def ceilings_of(target: Target) -> Ceilings:
-    """The ceilings of a target, by the calibration of its machine where there is one."""
-    found, core, threads = load(target), core_of(target), max(target.threads, 1)
+    """The ceilings of a target, by the calibration of its machine where there is one of this version."""
+    found, core, threads = usable_calibration(target), core_of(target), max(target.threads, 1)
     names = {"l2_bytes": core.l2_bytes, "l3_bytes": core.l3_bytes, "memory_bytes": core.memory_bytes}
     names |= {"operations": core.operations, "loads": core.loads}
     if found is not None:

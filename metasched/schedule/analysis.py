@@ -115,6 +115,7 @@ class BlockInfo:
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
         compares: it takes a maximum or a minimum, of terms or of operands.
+        floats: it computes with floats, whatever type it stores.
         expensive: it calls a math function that is a chain of many instructions (`metasched.functions`).
         costly: an element takes at least a division or a square root.
         elementwise: it is no reduction, and every read uses each iteration variable at most once, bare.
@@ -149,6 +150,7 @@ class BlockInfo:
     calls: tuple[str, ...]
     divides: bool
     compares: bool
+    floats: bool
     expensive: bool
     costly: bool
     elementwise: bool
@@ -257,6 +259,7 @@ class _Own:
     calls: tuple[str, ...]
     divides: bool
     compares: bool
+    floats: bool
     expensive: bool
     costly: bool
     elementwise: bool
@@ -294,6 +297,8 @@ def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Re
         divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
         compares=reducer in _COMPARING_REDUCERS
         or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
+        floats=any(store.value.dtype.is_float for store in stores)
+        or any(isinstance(n, Binary | Unary | Call) and n.dtype.is_float for n in nodes),
         expensive=any(functions()[name].expensive for name in calls),
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
         or any(functions()[name].costly for name in calls),

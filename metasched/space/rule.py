@@ -120,7 +120,7 @@ class Rule:
     config: tuple[tuple[str, Any], ...] = ()
     blocks: Blocks = Blocks()
 
-    def __call__(self, *args: Any, **config: Any) -> Any:
+    def __call__(self, /, *args: Any, **config: Any) -> Any:
         if not args:
             return self._set_config(config)
         schedule, block, *more = args if len(args) > 1 else (*args, None)

@@ -179,6 +179,10 @@ def test_one_source_at_a_time(program: ms.Program) -> None:
         ms.compile(program, trace=ms.parse_trace(TRACE), rules="cpu")
     with pytest.raises(ms.MetaschedError, match="`rules` are for a guess, and `db` says which"):
         ms.compile(program, db="sqlite:///x.db", rules="cpu")
+    with pytest.raises(ms.MetaschedError, match="`knowledge` is for a guess, and `trace` says which schedule to take"):
+        ms.compile(program, trace=ms.parse_trace(TRACE), knowledge="none")
+    with pytest.raises(ms.MetaschedError, match="`knowledge` is for a guess, and `db` says which"):
+        ms.compile(program, db="sqlite:///x.db", knowledge="none")
     with pytest.raises(ms.MetaschedError, match="`policy` says how to mend a trace, and a database has"):
         ms.compile(program, db="sqlite:///x.db", policy=ms.Policy.REPAIR)
     with pytest.raises(ms.MetaschedError, match="`policy` says how to mend a trace, and a guess is made"):

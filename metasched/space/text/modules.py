@@ -71,7 +71,7 @@ class TextModule:
                 left += [self.file.modules[call.func] for call in definition.calls() if call.func in self.file.modules]
         return self.name, texts, dict(self.config)
 
-    def __call__(self, *args: Any, **settings: Any) -> Any:
+    def __call__(self, /, *args: Any, **settings: Any) -> Any:
         unknown = settings.keys() - self.parameters.keys()
         if unknown:
             known = ", ".join(self.parameters) or "none"
@@ -88,6 +88,6 @@ class TextModule:
             result = self.run(schedule, *handles, **settings)
         return tuple(result) if isinstance(result, list) else result
 
-    def run(self, schedule: Schedule, *handles: Any, **settings: Any) -> Any:
+    def run(self, schedule: Schedule, /, *handles: Any, **settings: Any) -> Any:
         """Run the module as a call does, but in the caller's scope; several results are a list."""
         return known(run_module(self.file, self.definition, schedule, handles, self.parameters | settings))

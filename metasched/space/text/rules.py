@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from itertools import repeat
 from pathlib import Path
@@ -31,12 +30,8 @@ class _OneBlock:
         self._module = module
         self.place: Place = module.place
         self.__doc__ = module.doc
-        only = inspect.Parameter.KEYWORD_ONLY
-        settings = [inspect.Parameter(name, only, default=value) for name, value in module.parameters.items()]
-        given = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("schedule", "block")]
-        self.__signature__ = inspect.Signature([*given, *settings])
 
-    def __call__(self, schedule: Schedule, block: BlockRV, **settings: Any) -> Skip | None:
+    def __call__(self, schedule: Schedule, block: BlockRV, /, **settings: Any) -> Skip | None:
         result = self._module.run(schedule, block, **settings)
         return result if isinstance(result, Skip) else None
 
@@ -56,11 +51,17 @@ class TextRule(Rule):
             module=module,
         )
 
-    def __call__(self, *args: Any, **config: Any) -> Any:
+    def __call__(self, /, *args: Any, **config: Any) -> Any:
         assert self.module is not None
         if not args:
             return super().__call__(**config)
         return self.module(*args, **{**dict(self.config), **config})
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The module's settings, whose names may be words of Python or those of the rule's own parameters."""
+        assert self.module is not None
+        return self.module.parameters | dict(self.config)
 
     def ingredients(self) -> object:
         """As of any rule, with its text in place of a function."""

@@ -81,6 +81,8 @@ def test_one_of_an_older_version_is_not_used_and_said_so() -> None:
     path.write_text(path.read_text().replace('"format": 1', '"format": 0'))
     with pytest.warns(ms.CacheWarning, match="another version of metasched.*\n  hint: `metasched calibrate`"):
         assert store.core_of(TARGET) is DEFAULT_CORE
+    with pytest.warns(ms.CacheWarning, match="another version of metasched"):
+        assert store.usable_calibration(TARGET) is None
     with pytest.warns(ms.CacheWarning) as warned:
         Task(operators.load("matmul_nn"), target=TARGET)
     assert {warning.filename for warning in warned} == {__file__}, "who called, however deep it was met"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +142,12 @@ def test_a_part_is_exported(there: Path) -> None:
 def test_importing_from_standard_input(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(run("export")))
     assert "0 records added" in run("import", "-")
+
+
+def test_importing_from_standard_input_that_is_closed(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert "standard input is empty" in run("import", "-", status=2)
+    sys.stdin.close()
 
 
 def test_a_wrong_line_keeps_all_out_unless_it_is_skipped(there: Path) -> None:

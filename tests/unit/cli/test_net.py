@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 from onnx import helper
 
+from metasched.cli.net_run import compare
 from tests.support import command_line
 from tests.support.fake_runner import LevelRunner
 from tests.support.onnx_models import model, node, random, value
@@ -60,6 +61,9 @@ def test_a_model_is_shown(folder: Path) -> None:
     assert ["# before\nnetwork small" in before, "network small" in after] == [True, True]
     status, _, err = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--pass", "fusoin")
     assert (status, "no pass `fusoin`: there are dead_code, " in err) == (2, True)
+    for view in (["--graph"], ["--optimised"], ["--pass", "fusion"]):
+        status, _, err = run("show", str(folder / "m.onnx"), "-D", "batch=2", *view, "--json")
+        assert (status, f"{view[0]} is text, and --json has the summary" in err) == (2, True)
     status, out, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--json")
     data = json.loads(out)
     assert data["inputs"] == {"x": "f32[2, 4]"}
@@ -86,6 +90,44 @@ def test_a_model_runs_on_given_arrays_and_is_compared(folder: Path) -> None:
     assert data["outputs"]["y"]["shape"] == [2, 3]
     status, out, _ = run(*call, "--expect", str(folder / "other.npz"), "--tolerance", "0.2")
     assert (status, "from what is expected, within 0.2" in out) == (0, True)
+    status, _, err = run(*call, "--tolerance", "0.2")
+    assert (status, "hint: add --expect FILE.npz" in err) == (2, True)
+
+
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "gap"),
+    [
+        ([1.0, INF, -INF, NAN], [1.5, INF, -INF, NAN], 1 / 3),
+        ([1.0, INF], [1.0, -INF], INF),
+        ([1.0, NAN], [1.0, INF], INF),
+        ([1.0, 2.0], [1.0, INF], INF),
+        ([True, False], [True, True], 1.0),
+        ([2**62, 7], [2**62 + 1, 7], 2.0**-62),
+        ([2**62, 7], [2**62, 7], 0.0),
+    ],
+)
+def test_how_far_an_output_is_from_what_is_expected(got: list[float], want: list[float], gap: float) -> None:
+    assert compare({"y": np.array(got)}, {"y": np.array(want)}) == {"y": pytest.approx(gap, abs=0)}
+
+
+def test_integers_are_expected_as_they_are(tmp_path: Path) -> None:
+    ids = np.array([49999, 7])
+    onnx.save(model([node("Abs", "x", "y")], [value("x", ids)], ["y"]), tmp_path / "ids.onnx")
+    np.savez(tmp_path / "x.npz", x=ids)
+    call = ("run", str(tmp_path / "ids.onnx"), "--calls", "1", "--input", str(tmp_path / "x.npz"), "--expect")
+    assert run(*call, str(_saved(tmp_path, ids)))[0] == 0
+    status, out, _ = run(*call, str(_saved(tmp_path, ids + 1)))
+    assert (status, "beyond 0\n" in out) == (1, True)
+    assert run(*call, str(_saved(tmp_path, ids + 1)), "--tolerance", "1e-3")[0] == 0
+
+
+def _saved(folder: Path, array: np.ndarray) -> Path:
+    path = folder / "expected.npz"
+    np.savez(path, y=array)
+    return path
 
 
 def test_the_error_against_float32_is_printed_where_it_is_asked_for(folder: Path) -> None:

@@ -40,6 +40,8 @@ def test_without_a_task_they_are_listed(url: str) -> None:
     status, _, err = run("--db", url, "--profile")
     assert status == WRONG_INPUT
     assert "say which task: FILE.ms" in err
+    status, _, err = run("--db", url, "-D", "N=4")
+    assert (status, "-D sets a parameter of a program; say which" in err) == (WRONG_INPUT, True)
     both, out, _ = run("--db", url, "--db", "sqlite:///:memory:")
     assert (both, "add[N=64]" in out) == (0, True)
 

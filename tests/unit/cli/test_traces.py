@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
+from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from tests.support.command_line import run
 
 PROGRAM = """\
@@ -68,6 +69,19 @@ def test_replaying_a_trace_of_another_shape() -> None:
     assert "nothing had to be repaired" in err
     _, _, err = run("replay", "dense.ms", "--trace", "a.trace")
     assert "repaired" not in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_failed_in_a_worker_is_not_run_for_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    profiled: list[object] = []
+    monkeypatch.setattr("metasched.cli.replay.profile_on_random_data", profiled.append)
+    candidate = MeasureCandidate("dense", (), TRACE, "")
+    failed = Measurement(candidate, (), raced=False, failure=Failure("crash", "SIGSEGV"), phases=())
+    monkeypatch.setattr("metasched.cli.replay.measure", lambda *_: failed)
+    status, _, err = run("replay", "dense.ms", "--trace", "a.trace", "--check", "--profile")
+    assert (status, "FAILED: crash\nSIGSEGV" in err, profiled) == (1, True, [])
+    assert run("replay", "dense.ms", "--trace", "a.trace", "--profile")[0] == 0
+    assert len(profiled) == 1
 
 
 def test_the_other_forms(folder: Path) -> None:
@@ -163,6 +177,15 @@ def test_problems(folder: Path) -> None:
         (("show", "dense.ms", "--problems"), "--problems is about a trace; say which with --trace FILE"),
         (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "--trace and --rules both say what to search"),
         (("show", "dense.ms", "--trace", "a.trace", "--rules", "cpu", "--space"), "give one of them"),
+        (
+            ("show", "dense.ms", "--program", "--trace", "a.trace"),
+            "--program shows none\n  hint: leave out one of them",
+        ),
+        (
+            ("show", "dense.ms", "--program", "--db", "sqlite:///none.db"),
+            "--db says where the schedule comes from, and",
+        ),
+        (("show", "dense.ms", "--space", "--db", "sqlite:///none.db"), "and --space shows none"),
         (("show", "dense.ms", "--rules", "cpu"), "--rules is about the space of the program\n  hint: add --space"),
         (("show", "dense.ms", "--schedule", "--module", "dense.ms"), "--module is about the space of the program"),
         (("tune", "dense.ms", "--trace", "a.trace", "--module", "m.ms"), "--trace and --module both say what"),

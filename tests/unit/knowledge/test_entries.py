@@ -26,6 +26,19 @@ def test_a_file_reads_back_and_is_sorted() -> None:
     assert "  8x16 by 2x1 in 1.5 us: [[null,4,8],16]\n" in text
 
 
+@pytest.mark.parametrize("microseconds", [1.5, 123456.0, 1234567.0, 3.6e9, 0.000125, 1e-9, 12.3456])
+def test_a_time_of_any_length_reads_back(microseconds: float) -> None:
+    text = print_entries([entry(microseconds=microseconds)])
+    assert [found.microseconds for found in parse_entries(text)] == [pytest.approx(microseconds, rel=1e-5)]
+    assert print_entries(parse_entries(text)) == text
+
+
+@pytest.mark.parametrize("time", ["1.2.3", "", ".", "0x1p3", "nan", "-1"])
+def test_what_is_no_time_is_refused(time: str) -> None:
+    with pytest.raises(KnowledgeError, match="<text>:12: what was found is "):
+        list(parse_entries(print_entries([entry()]).replace("in 1.5 us", f"in {time} us")))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

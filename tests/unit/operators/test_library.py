@@ -10,7 +10,9 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.dtypes import DType, is_float
+from metasched.ir.affine import as_int
 from metasched.operators.files import library_names
+from metasched.reference.execution import reference
 from tests.support.independent import EXPECTED, Array
 
 Params = dict[str, int | str]
@@ -364,6 +366,44 @@ def test_padding_beyond_its_limit(name: str, wrong: Params, right: Params, messa
     column = diagnostic.column - 1
     parameter = message.partition("(")[2].partition(")")[0]
     assert operators.source(name).splitlines()[diagnostic.line - 1][column:].startswith(f"{parameter}=")
+
+
+NO_INFINITY = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0")
+
+
+@pytest.mark.parametrize("name", MAXIMA)
+@pytest.mark.parametrize("dtype", NO_INFINITY)
+def test_maxima_of_types_without_infinity_have_no_padding(name: str, dtype: str) -> None:
+    with pytest.raises(ms.LanguageError) as caught:
+        operators.load(name, T=dtype)
+    assert f"maxima are padded (P=1) with minus infinity, and {dtype} (T) has none" in str(caught.value)
+    assert ones_of(operators.load(name, T=dtype, P=0, **SMALL[name])) == {1.0}
+
+
+@pytest.mark.parametrize("name", MAXIMA)
+@pytest.mark.parametrize("dtype", sorted({str(each) for each in DType} - {"bool", *NO_INFINITY}))
+def test_padding_is_no_maximum_of_other_types(name: str, dtype: str) -> None:
+    assert ones_of(operators.load(name, T=dtype, **SMALL[name])) == {1.0}
+
+
+@pytest.mark.parametrize("dtype", NO_INFINITY)
+def test_a_program_may_pad_with_the_lowest_number(dtype: str) -> None:
+    with pytest.raises(ms.LanguageError) as caught:
+        operators.load("max_pool1d_nlc", T=dtype)
+    (diagnostic,) = caught.value.diagnostics
+    lowest = diagnostic.hint.split("`")[1]
+    text = operators.source("max_pool1d_nlc").replace("T(f32(-inf))", lowest)
+    assert ones_of(ms.parse_program(text, T=dtype, **SMALL["max_pool1d_nlc"])) == {1.0}
+
+
+SMALL = {name: {size: 4 for size in "LZHW" if f"{size}=" in operators.source(name)} | {"C": 1} for name in MAXIMA}
+
+
+def ones_of(program: ms.Program) -> set[float]:
+    """The different elements of the result where all inputs are one."""
+    (buffer,) = program.func.inputs
+    shape = [as_int(extent) or 0 for extent in buffer.shape]
+    return set(np.asarray(reference(program)(np.ones(shape, buffer.dtype.numpy)), np.float64).ravel().tolist())
 
 
 def test_limits_of_what_is_no_number_are_said_by_the_language() -> None:

@@ -177,6 +177,39 @@ def test_infinities_that_mask_terms_are_exact() -> None:
     assert bound.max() < 1e3
 
 
+MASKS = np.tile(np.where(np.arange(64) % 3 > 0, 0, -np.inf).astype(np.float32), (16, 1))
+
+
+@pytest.mark.parametrize(
+    ("declared", "term", "mask"),
+    [("M: f32[16, 64]", "M[i, j]", MASKS), ("m: f32", "(0.0 if j % 3 > 0 else m)", -np.inf)],
+    ids=["an array", "a scalar"],
+)
+def test_infinities_of_arguments_that_mask_terms_are_exact(declared: str, term: str, mask: object) -> None:
+    added = MASKED.replace("X[i, j] if j % 3 > 0 else -inf", f"X[i, j] + {term}")
+    x = inputs()[0][:1024].reshape(16, 64)
+    ((expected, bound),) = reference_with_bound(parse_program(added.replace(") ->", f", {declared}) ->")))(x, mask)
+    assert np.isfinite(expected).all()
+    ((_, chosen),) = reference_with_bound(parse_program(MASKED))(x)
+    np.testing.assert_allclose(bound, chosen, rtol=0.05)
+
+
+def test_positions_among_infinities_must_match() -> None:
+    p = parse_program("program p[M=8](X: f32[3, M]) -> (V: f32[3], P: i64[3]):\n    V[i], P[i] = argmax[j](X[i, j])\n")
+    x = np.arange(24, dtype=np.float32).reshape(3, 8)
+    x[0, 3:], x[1], x[2, 1] = -np.inf, -np.inf, np.inf
+    _, (positions, bound) = reference_with_bound(p)(x)
+    np.testing.assert_array_equal(positions, [2, 0, 1])
+    np.testing.assert_array_equal(position_tolerances(Computation(p.func), bound, DataKind.DRAWN), [0, 0, 0])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_in_arguments_has_no_bound(value: float) -> None:
+    p = parse_program("program p[N=3](X: f32[N], a: f32) -> (Y: f32[N], Z: f32[N]):\n    Y[i] = X[i]\n    Z[i] = a\n")
+    bounds = [bound for _, bound in reference_with_bound(p)(np.array([value, -2, 3], np.float32), value)]
+    np.testing.assert_array_equal(bounds, [[0, 2, 3], [0, 0, 0]])
+
+
 UNDERFLOWS = {
     "two stages": "Y: f32[N]:\n    T[i] = X[i] * 1e-30\n    U[i] = T[i] * 1e-30\n    Y[i] = U[i] * 1e30 * 1e30",
     "halves": "Y: f32[N]:\n    H[i] = f16(X[i] * 1e-9)\n    Y[i] = f32(H[i]) * 1e9",

@@ -29,6 +29,15 @@ def test_blocks_that_divide_or_compare_take_what_is_allowed() -> None:
     assert annotated(set()) == set()
 
 
+@pytest.mark.parametrize("value", ["u8(A[i] / 3.0)", "u8(min(max(rint(A[i]), 0.0), 255.0))", "u8(max(f32(B[i]), 2.5))"])
+def test_what_is_stored_may_be_no_float(value: str) -> None:
+    outputs = f"(C: u8[N], D: u8[N]):\n    C[i] = {value}\n    D[i] = u8(A[i]) + B[i]\n"
+    text = f"program p[N=64](A: f32[N], B: u8[N]) -> {outputs}"
+    (sketch,) = ms.space(ms.parse_program(text), rules=["fast_arithmetic"], allow={"fastmath"})
+    assert str(sketch.trace).count('annotate(C, "fastmath", True)') == 1
+    assert "annotate(D" not in str(sketch.trace)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

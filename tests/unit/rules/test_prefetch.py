@@ -26,6 +26,11 @@ PREFETCH = rule("prefetch")(runs=(32, 64), distances=(2,), cache=1024)
 LAST = ("vectorize", "reduction_lanes")
 
 
+def test_no_lengths_or_distances() -> None:
+    assert reasons(SCALED, PREFETCH(runs=())) == {"C": "no length of a run is given"}
+    assert reasons(SCALED, PREFETCH(distances=())) == {"C": "no distance is given"}
+
+
 def asks(sch: ms.Schedule) -> bool:
     return "prefetch" in print_kernel(lower(sch.func, TARGET))
 

@@ -139,10 +139,31 @@ def test_values_and_positions_are_written_in_place() -> None:
     correct(sch)
 
 
+FUSION = "multi_level_tiling(dense)/fusion"
+
+
 def test_tiling_levels_are_a_parameter() -> None:
     sch, _ = apply(DENSE_RELU, rule("multi_level_tiling")(levels="SRS", fuse_after=(1,)))
     assert len(vars_of(sch, "dense")) == 5
     correct(sch)
+
+
+@pytest.mark.parametrize(("levels", "places"), [("SR", {1}), ("RS", set()), ("SRS", {1}), ("SSR", {1, 2})])
+def test_levels_that_are_not_there_have_no_consumer(levels: str, places: set[int]) -> None:
+    tiling = rule("multi_level_tiling")(levels=levels, fuse_after=(0, 1, 2, 3))
+    found = {apply(DENSE_RELU, tiling, seed=seed)[0].trace.decisions[FUSION] for seed in range(16)}
+    assert found == {*(f"consumer at level {place}" for place in places), "none"}
+    correct(apply(DENSE_RELU, tiling)[0])
+
+
+@pytest.mark.parametrize("levels", ["", "S", "RR", "SXR", "sr"])
+def test_levels_are_of_two_kinds(levels: str) -> None:
+    with pytest.raises(ms.RuleError, match=r"the levels are .*\n  hint: they are letters S and R"):
+        apply(DENSE_RELU, rule("multi_level_tiling")(levels=levels))
+
+
+def test_vectors_of_no_width() -> None:
+    assert reasons(STENCIL, rule("vectorize")(lanes=()))["sum3"] == "no width is given"
 
 
 def test_columns_may_be_around_rows_where_most_that_is_read_is_theirs() -> None:
@@ -405,12 +426,15 @@ def test_loops_of_one_iteration_are_moved_out_of_vectors() -> None:
     correct(sch)
 
 
+SCORES = """
+program scores[L=20, D=12](Q: f32[L, D], K: f32[L, D]) -> S: f32[L, L]:
+    keys: T[d, j] = K[j, d] * 2
+    S[i, j] = sum[d](Q[i, d] * T[d, j])
+"""
+
+
 def test_what_transposes_for_others_is_in_vectors_along_what_it_reads_or_writes() -> None:
-    program = ms.parse_program(
-        "program scores[L=20, D=12](Q: f32[L, D], K: f32[L, D]) -> S: f32[L, L]:\n"
-        "    keys: T[d, j] = K[j, d] * 2\n"
-        "    S[i, j] = sum[d](Q[i, d] * T[d, j])"
-    )
+    program = ms.parse_program(SCORES)
     space = ms.space(program, rules=["vectorize"])
     assert [s.structure for s in space] == [
         {"vectorize(keys)/vectors": how} for how in ("along what is written", "along what is read")
@@ -421,6 +445,20 @@ def test_what_transposes_for_others_is_in_vectors_along_what_it_reads_or_writes(
         correct(sch)
     alone = ms.operators.load("transpose", M=20, N=12)
     assert len(ms.space(alone, rules=["vectorize"])) == 1  # nothing reads it again
+
+
+@ms.rule
+def ahead(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Ask for what comes, by a loop that can be in no vectors then."""
+    if sch.name_of(block) == "keys":
+        sch.annotate(sch.get_loops(block)[-1], "prefetch", 2)
+
+
+def test_what_transposes_for_others_is_in_the_vectors_that_are_legal() -> None:
+    sch, _ = apply(SCORES, ahead, "vectorize")
+    info = sch.describe(sch.get_block("keys"))
+    assert (info.loops[-1][0], info.kinds[-1]) == ("d", LoopKind.VECTORIZED)
+    correct(sch)
 
 
 def test_vectors_are_decided_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
-from tests.support.rulework import apply, correct, reasons
+from tests.support.rulework import apply, correct, reasons, rule
 
 RUNNING = """
 program running[M=3, N=300](X: f32[M, N]) -> Y: f32[M, N]:
@@ -14,8 +14,8 @@ program running[M=3, N=300](X: f32[M, N]) -> Y: f32[M, N]:
 ADDRESS = "scans(Y)/blocks"
 
 
-def choices(text: str, **params: int) -> set[object]:
-    return {apply(text, "scans", seed=seed, **params)[0].trace.decisions[ADDRESS] for seed in range(30)}
+def choices(text: str, spec: str | ms.Rule = "scans", **params: int) -> set[object]:
+    return {apply(text, spec, seed=seed, **params)[0].trace.decisions[ADDRESS] for seed in range(30)}
 
 
 def test_blocks_of_several_sizes_or_each_element_as_it_is() -> None:
@@ -24,6 +24,15 @@ def test_blocks_of_several_sizes_or_each_element_as_it_is() -> None:
 
 def test_long_rows_are_always_taken_in_blocks() -> None:
     assert choices(RUNNING, N=5000) == {"of 8", "of 16", "of 32", "of 64"}
+
+
+def test_blocks_are_smaller_than_rows() -> None:
+    assert choices(RUNNING, rule("scans")(few=16), N=48) == {"of 8", "of 16", "of 32", ms.LEFT_ALONE}
+    assert choices(RUNNING, rule("scans")(sizes=(1000, 8))) == {"of 8", ms.LEFT_ALONE}
+    assert reasons(RUNNING, rule("scans")(sizes=(1000,))) == {
+        "Y": "decompose_scan: 1000 elements are no block of the 300 of `Y`"
+    }
+    assert reasons(RUNNING, rule("scans")(sizes=())) == {"Y": "no size of a block is given"}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -124,6 +124,12 @@ def test_weights_are_packed_ahead_and_what_follows_is_computed_under_a_level_of_
     assert [b.name for b in func.inputs] == ["right"]
 
 
+def test_levels_that_are_not_there_have_no_consumer() -> None:
+    space = ms.space(layer(**BYTES), rules=[use_vnni(fuse_after=(0, 2, 3))], target=SAPPHIRE)
+    found = [sketch.structure.get("use_vnni(acc)/fusion") for sketch in space]
+    assert found == ["level 2", "none", None]
+
+
 def test_panels_of_an_operand_are_packed_in_vectors() -> None:
     (sketch,) = sketches(operator("matmul_nn", M=64, N=64, K=64, **BRAIN), use_amx)
     assert "layout d0, d1 -> d1 // (t0*16), d0 // 2, d1 % (t0*16), d0 % 2" in str(sketch)

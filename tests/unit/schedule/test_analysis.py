@@ -15,6 +15,15 @@ program dividing[N=6](A: f32[N], I: i64[N]) -> C: f32[N]:
     last: C[i] = O[i] if I[i] % 2 == 0 else O[N - 1 - i]
 """
 
+OF_FLOATS = """
+program floats[N=6](A: f32[N], I: i32[N]) -> (C: u8[N], D: u8[N], E: i32[N], F: f32[2], G: bool[N]):
+    C[i] = u8(A[i] / 3.0)
+    D[i] = u8(max(A[i], 0.5))
+    E[i] = max(I[i] // 3, 2)
+    F[j] = max[i](A[i])
+    G[i] = i32(A[i]) > I[i]
+"""
+
 
 def described(text: str, block: str) -> BlockInfo:
     return describe_block(schedule(text).func, block)
@@ -75,6 +84,7 @@ def test_conditions_functions_and_divisions() -> None:
     assert [described(DIVIDING, b).divides for b in ("half", "odd", "last")] == [True, False, True]
     assert described(DENSE_RELU, "relu").compares
     assert not described(DENSE_RELU, "dense").compares
+    assert [described(OF_FLOATS, b).floats for b in "CDEFG"] == [True, True, False, True, False]
 
 
 def test_a_scheduled_block_is_not_trivial() -> None:

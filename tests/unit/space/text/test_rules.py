@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
+from metasched.ir.printer import print_func
 from metasched.space import registry, rule_files
 from metasched.space.rule import Rule
 from metasched.space.text.modules import TextModule
@@ -84,6 +85,19 @@ def test_configured_and_for_some_blocks(file: Path) -> None:
         rule(lane=2)
     assert "vectorized" not in str(ms.space(PROGRAM, rules=[rule.except_for("relu")])[0])
     assert "vectorized" in str(ms.space(PROGRAM, rules=[rule.only("relu")])[0])
+
+
+@pytest.mark.parametrize("name", ["block", "schedule", "self", "handles", "lambda", "class"])
+def test_a_setting_of_any_name(name: str) -> None:
+    rule = ms.parse_module(f"module m[{name}=8](b):\n    vectorize(get_loops(b)[-1], {name})\n")
+    assert isinstance(rule, TextRule)
+    assert rule(**{name: 2}).parameters == {name: 2}
+    assert "vectorized(2) j_relu" in str(ms.space(PROGRAM, rules=[rule(**{name: 2})])[0])
+    sch = ms.Schedule(PROGRAM)
+    rule(sch, sch.get_block("relu"), **{name: 4})
+    assert "vectorized(4) j_relu" in print_func(sch.func)
+    whole = ms.parse_module(f'module m[{name}=8]():\n    vectorize(get_loops(get_block("relu"))[-1], {name})\n')
+    assert "vectorized(2) j_relu" in str(ms.space(PROGRAM, whole(**{name: 2}))[0])
 
 
 def test_what_it_returns_is_for_callers_not_for_rules() -> None:
