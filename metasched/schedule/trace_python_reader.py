@@ -38,21 +38,32 @@ def trace_from_python(text: str, filename: str = "<python>") -> TraceData:
     other line: a loop, a condition, another call.
     """
     try:
-        module = ast.parse(text)
-    except SyntaxError as error:
-        place = Diagnostic(error.lineno or 1, error.offset or 1, f"this is no Python: {error.msg}")
-        raise LanguageError((place,), text, filename) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise LanguageError(
-            (Diagnostic(1, 1, f"this is no Python that can be read: {error}"),), text, filename
-        ) from None
-    try:
-        return _read_module(module)
+        return _read_module(_parse(text))
+    except _WrongTextError as error:
+        place = error.place
     except _WrongError as error:
         place = Diagnostic(error.node.lineno, error.node.col_offset + 1, error.message, error.hint)
-        raise LanguageError((place,), text, filename) from None
-    except RecursionError:
-        raise LanguageError((Diagnostic(1, 1, "this is nested too deeply"),), text, filename) from None
+    except RecursionError:  # of Python's parser, or of this: that depends on what limit others have set
+        place = Diagnostic(1, 1, "this is nested too deeply")
+    raise LanguageError((place,), text, filename)
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        reason = f"this is no Python: {error.msg}"
+        raise _WrongTextError(Diagnostic(error.lineno or 1, error.offset or 1, reason)) from None
+    except (ValueError, MemoryError) as error:
+        raise _WrongTextError(Diagnostic(1, 1, f"this is no Python that can be read: {error}")) from None
+
+
+class _WrongTextError(Exception):
+    """What is no Python, and where."""
+
+    def __init__(self, place: Diagnostic) -> None:
+        self.place = place
+        super().__init__(place.message)
 
 
 class _WrongError(Exception):
