@@ -83,6 +83,31 @@ def test_caches_are_states_that_are_updated_where_they_lie(grown: ms.NetworkOfSi
         assert not cache[:, :, 6:].any()
 
 
+@pytest.mark.parametrize("count", [1, (1, 5)])
+def test_keys_whose_tokens_lie_side_by_side_are_updated_where_they_lie(count: int | tuple[int, int]) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        m (float[2, 8, p] past, float[2, 8, n] k, float[2, n, 8] q) => (float[2, 8, t] keys, float[2, n, 8] y) {
+            keys = Concat<axis = 2>(past, k)
+            scores = MatMul(q, keys)
+            shares = Softmax<axis = -1>(scores)
+            values = Transpose<perm = [0, 2, 1]>(keys)
+            y = MatMul(shares, values)
+        }"""
+    )
+    net = ms.load_onnx(model, n=count, p=ms.GrowingSize(12))
+    keys, q = np.random.default_rng(0).standard_normal((2, 2, 8, 12)).astype(np.float32)
+    begin = 0
+    for n in (1, 1, 1) if count == 1 else (1, 3, 2, 1):
+        end = begin + n
+        found = net(keys[..., begin:end], q[..., begin:end].mT, p=begin)
+        shares = np.exp(q[..., begin:end].mT @ keys[..., :end])
+        shares /= shares.sum(-1, keepdims=True)
+        np.testing.assert_allclose(found, shares @ keys[..., :end].mT, rtol=1e-4, atol=1e-5)
+        begin = end
+    assert any(isinstance(node, InPlace) for node in net.optimised.nodes)
+
+
 def test_what_lies_behind_means_nothing(grown: ms.NetworkOfSizes) -> None:
     first = decoded(grown, [3, 1])
     for cache in grown.state.values():
