@@ -26,9 +26,9 @@ from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import forms_of, forms_to_json
 from metasched.graph.buckets.rooms import Rooms
-from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one, other_sizes
 from metasched.graph.code.choices import NO_CHOICES, Choices
-from metasched.graph.errors import NetworkError
+from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.calls import require_length
 from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom
 from metasched.graph.inputs import random_inputs
@@ -46,6 +46,7 @@ from metasched.graph.saved.exported_parts import NetworkExport
 from metasched.graph.saved.exported_sizes import export_sizes
 from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph, Signature
+from metasched.graph.value_type import ValueType
 from metasched.lang.call_arguments import order_arguments
 from metasched.permissions import Allow
 from metasched.support.cached import cached_property
@@ -113,6 +114,7 @@ class NetworkOfSizes(NetworkBase):
         self._grown = grown
         self._rooms: dict[Key, Rooms] = {}
         self._apart: dict[Key, str] = {}
+        self._refused: set[Key] = set()
         self._lock = threading.Lock()
         self.choices: Choices = NO_CHOICES
         self._used: list[tuple[DatabaseLike, Allow]] = []
@@ -207,10 +209,23 @@ class NetworkOfSizes(NetworkBase):
                 if own is not None:
                     found[_said_up_to(own)] = own.network
             if rooms is None and all(low == high for low, high in bounds):
-                found |= _name_members(sizes, self.at(**sizes))
+                alone = self._find_alone(sizes)
+                found |= {} if alone is None else _name_members(sizes, alone)
         for key, network in list(self._networks.items()):
             found |= _name_members(dict(zip(self.ranges, key, strict=True)), network)
         return found
+
+    def _find_alone(self, sizes: Sizes) -> Network | None:
+        """The network of a bucket of one size; None where the model has not this size."""
+        key = self._bucket_key(sizes)
+        if key in self._refused:
+            return None
+        try:
+            return self.at(**sizes)
+        except RefusedModel as reason:
+            LOGGER.info("there is no network of %s: %s", _said(sizes, " "), reason)
+            self._refused.add(key)
+            return None
 
     def _require_sizes(self, sizes: Sizes) -> None:
         if sizes.keys() != self.ranges.keys():
@@ -392,9 +407,8 @@ class NetworkOfSizes(NetworkBase):
         exact = Network(without_rounding(self._graph_of(self._sizes(given))), self.target)
         made = [one.run_on(self.state.copy(), given) for one in (self, exact)]
         results, expected = (each if isinstance(each, tuple) else (each,) for each in made)
-        return PrecisionError(
-            self.precision.value, differences(dict(zip(self.outputs, results, strict=True)), expected)
-        )
+        labels = self.signature.returned
+        return PrecisionError(self.precision.value, differences(dict(zip(labels, results, strict=True)), expected))
 
     def _order_inputs(
         self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()
@@ -455,14 +469,19 @@ class NetworkOfSizes(NetworkBase):
     def outputs(self) -> Mapping[str, OpenType]:
         """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one is "?".
 
-        The model is read once more for this, at other sizes.
+        The model is read once more for this, at other sizes; all are "?" where it has none that were tried.
         """
-        low = {name: max(range_.high - 1 - number, range_.low) for number, (name, range_) in enumerate(self._ranges)}
-        other = Signature.from_graph(self._graph_of(low)).returned
-        return {
-            label: OpenType(type_.dtype, tuple(map(self._dim, type_.shape, other[label].shape, itertools.repeat(low))))
-            for label, type_ in self.signature.returned.items()
-        }
+        found = self._read_others()
+        return {label: self._open_type(label, type_, found) for label, type_ in self.signature.returned.items()}
+
+    def _read_others(self) -> tuple[Sizes, Mapping[str, ValueType]] | None:
+        """Other sizes that the model has, and what a call of these returns; None where it has none that are tried."""
+        for sizes in other_sizes(self.ranges):
+            try:
+                return sizes, Signature.from_graph(self._graph_of(sizes)).returned
+            except RefusedModel as reason:
+                LOGGER.info("the model is read at other sizes than %s: %s", _said(sizes, " "), reason)
+        return None
 
     @property
     def _largest_network(self) -> Network:
@@ -470,14 +489,17 @@ class NetworkOfSizes(NetworkBase):
         own = self.bucket(**self._largest)
         return self.at(**self._largest) if own is None else own.network
 
-    @property
-    def _ranges(self) -> list[tuple[str, SizeRange]]:
-        return list(self.ranges.items())
+    def _open_type(self, label: str, type_: ValueType, found: tuple[Sizes, Mapping[str, ValueType]] | None) -> OpenType:
+        """The type of an output, by what it is at the largest sizes and at others."""
+        if found is None:
+            return OpenType(type_.dtype, ("?",) * type_.rank)
+        sizes, types = found
+        return OpenType(type_.dtype, tuple(map(self._dim, type_.shape, types[label].shape, itertools.repeat(sizes))))
 
-    def _dim(self, large: int, small: int, low: Sizes) -> int | str:
-        if large == small:
+    def _dim(self, large: int, other: int, sizes: Sizes) -> int | str:
+        if large == other:
             return large
-        both = (name for name, range_ in self.ranges.items() if (range_.high, low[name]) == (large, small))
+        both = (name for name, range_ in self.ranges.items() if (range_.high, sizes[name]) == (large, other))
         return next(both, "?")
 
     @property

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import metasched as ms
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.running.weights import WeightStore
-from tests.support.onnx_models import model, node
+from tests.support.onnx_models import even_sizes, model, node
 
 TEXT = """<ir_version: 10, opset_import: ["": 22]>
 m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)
@@ -161,3 +161,22 @@ def test_how_many_inputs_are_given_is_said(ranged: ms.NetworkOfSizes) -> None:
         ranged(np.zeros((1, 3, 4), np.float32))
     with pytest.raises(ms.KernelError, match=r"the network takes .*, and 3 inputs are given"):
         ranged(*[np.zeros((1, 3, 4), np.float32)] * 3)
+
+
+def test_models_that_have_only_some_sizes() -> None:
+    net = ms.load_onnx(even_sizes(), h=ms.SizeRange(5, 16, buckets=(5, 6, 16)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    x = np.random.default_rng(0).random((8, 6)).astype(np.float32)
+    np.testing.assert_allclose(net(x), x + x.reshape(4, 2, 6).max(1).repeat(2, 0), rtol=1e-6)
+    assert str(net.outputs["y"]) == "f32[h, 6]"
+    assert [own.name for own in net.precision_error(x).outputs] == ["y"]
+    assert net.names == ("h 6", "h 8")
+    with pytest.raises(ms.NetworkError, match="has no shape"):
+        net(x[:5])
+
+
+def test_outputs_of_a_model_of_one_size_are_of_unknown_sizes() -> None:
+    text = """<ir_version: 10, opset_import: ["": 22]>
+    m (float[n, 4] x) => (y) <int64[2] s = {8, 2}> { y = Reshape(x, s) }"""
+    net = ms.load_onnx(onnx.parser.parse_model(text), n=(2, 4))
+    assert str(net.outputs["y"]) == "f32[?, ?]"
