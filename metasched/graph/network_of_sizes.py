@@ -25,8 +25,9 @@ from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import forms_of, forms_to_json
+from metasched.graph.buckets.open_types import open_types
 from metasched.graph.buckets.rooms import Rooms
-from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one, other_sizes
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.calls import require_length
@@ -46,7 +47,6 @@ from metasched.graph.saved.exported_parts import NetworkExport
 from metasched.graph.saved.exported_sizes import export_sizes
 from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph, Signature
-from metasched.graph.value_type import ValueType
 from metasched.lang.call_arguments import order_arguments
 from metasched.permissions import Allow
 from metasched.support.cached import cached_property
@@ -143,7 +143,8 @@ class NetworkOfSizes(NetworkBase):
         for name in (up_to, _said(self._largest, " "), *(up_to + _room_label(number) for number in range(_MOST_ROOMS))):
             stored = None if self._place is None else self._place.member(name).get()
             if stored is not None:
-                own = stored.signature
+                rooms = stored.note.get("rooms")
+                own = stored.signature.with_longest(rooms[-1]) if rooms else stored.signature
                 given = {key: type_ for key, type_ in own.inputs.items() if key in stored.note["given"]}
                 return replace(own, inputs=given), stored.note["inputs"]
         return None
@@ -344,7 +345,8 @@ class NetworkOfSizes(NetworkBase):
         graph = DeferredGraph(stored.signature, lambda: read().graph.graph) if stored else read().graph.graph
         forms = None if stored is None else forms_of(stored.note["forms"])
         network = self._share_weights(self._make(graph, place))
-        made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms)
+        all_room = {name: type_.shape for name, type_ in self.signature.given.items()}
+        made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms, all_room)
         network.keep_with(lambda: self._bucket_note(made, rooms))
         return made
 
@@ -471,36 +473,15 @@ class NetworkOfSizes(NetworkBase):
 
         The model is read once more for this, at other sizes; all are "?" where it has none that were tried.
         """
-        found = self._read_others()
-        return {label: self._open_type(label, type_, found) for label, type_ in self.signature.returned.items()}
-
-    def _read_others(self) -> tuple[Sizes, Mapping[str, ValueType]] | None:
-        """Other sizes that the model has, and what a call of these returns; None where it has none that are tried."""
-        for sizes in other_sizes(self.ranges):
-            try:
-                return sizes, Signature.from_graph(self._graph_of(sizes)).returned
-            except RefusedModel as reason:
-                LOGGER.info("the model is read at other sizes than %s: %s", _said(sizes, " "), reason)
-        return None
+        return open_types(
+            self.ranges, self.signature.returned, lambda sizes: Signature.from_graph(self._graph_of(sizes)).returned
+        )
 
     @property
     def _largest_network(self) -> Network:
         """The network that a call of the largest sizes runs on."""
         own = self.bucket(**self._largest)
         return self.at(**self._largest) if own is None else own.network
-
-    def _open_type(self, label: str, type_: ValueType, found: tuple[Sizes, Mapping[str, ValueType]] | None) -> OpenType:
-        """The type of an output, by what it is at the largest sizes and at others."""
-        if found is None:
-            return OpenType(type_.dtype, ("?",) * type_.rank)
-        sizes, types = found
-        return OpenType(type_.dtype, tuple(map(self._dim, type_.shape, types[label].shape, itertools.repeat(sizes))))
-
-    def _dim(self, large: int, other: int, sizes: Sizes) -> int | str:
-        if large == other:
-            return large
-        both = (name for name, range_ in self.ranges.items() if (range_.high, sizes[name]) == (large, other))
-        return next(both, "?")
 
     @property
     def optimised(self) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError
@@ -88,17 +88,3 @@ class OpenType:
 def more_than_one(bounds: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """A bucket's smallest and largest sizes without a size of one that is not its only one."""
     return {name: (2 if low == 1 < high else low, high) for name, (low, high) in bounds.items()}
-
-
-def other_sizes(ranges: Mapping[str, SizeRange]) -> Iterator[dict[str, int]]:
-    """Other sizes than the largest, nearest first: a model may have only even ones, or multiples of 32.
-
-    As far as there is room they differ from range to range, so that they tell which one a dimension goes with.
-    """
-    numbered = list(enumerate(ranges.items(), 1))
-    room = max(range_.high - range_.low for range_ in ranges.values())
-    for exponent in range(max(room.bit_length(), 1)):
-        yield {name: max(range_.high - number * 2**exponent, range_.low) for number, (name, range_) in numbered}
-    yield {name: max(range_.high >> number, range_.low) for number, (name, range_) in numbered}
-    yield {name: range_.low for name, range_ in ranges.items()}
-    yield {name: range_.buckets[0] for name, range_ in ranges.items()}

@@ -188,6 +188,28 @@ def test_masks_that_grow_are_given_as_long_as_they_are_at_every_size() -> None:
         net(rows[None, 3:5], np.zeros((1, 3), np.float32), 3)
 
 
+def test_inputs_with_room_for_all_are_taken_at_every_size_and_length() -> None:
+    body = """m (float[1, seq, 2] x, float[1, past, 2] c, float[1, total] mask) => (y, next, seen)
+    <int64[1] one = {1}, int64[1] two = {2}> {
+        next = Concat<axis=1>(c, x)
+        m = Unsqueeze(mask, two)  seen = Mul(next, m)
+        y = ReduceSum<keepdims=0>(seen, one) }"""
+    grows = ms.GrowingSize(24, buckets=(6, 12))
+    net = ms.load_onnx(model(body), seq=ms.SizeRange(1, 5, buckets=(2, 5)), past=grows, total="past + seq")
+    assert net.inputs["mask"].dims == (1, 24)  # type: ignore[union-attr]
+    rows = np.arange(1, 49, dtype=np.float32).reshape(24, 2)
+    with_room = np.ones((1, 24), np.float32)
+    past = 0
+    for count in (3, 2, 1, 5, 4, 5, 2, 1, 1):
+        total, seen = net(rows[None, past : past + count], with_room, past)
+        past += count
+        np.testing.assert_array_equal(seen[0], rows[:past])
+        np.testing.assert_array_equal(total, seen.sum(1))
+    assert past == 24
+    with pytest.raises(ms.KernelError, match=r"`mask` has the shape \(1, 23\), and at `past` 0 it is to have \(1, 3\)"):
+        net(rows[None, :3], with_room[:, 1:], 0)
+
+
 def test_tables_windows_and_means_at_the_length() -> None:
     body = """m (float[1, 2] x, float[past, 2] c) => (y, next)
     <float[9, 2] table = {0, 9, 1, 8, 2, 7, 3, 6, 4, 5, 5, 4, 6, 3, 7, 2, 8, 1},

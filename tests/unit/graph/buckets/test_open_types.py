@@ -1,10 +1,11 @@
-"""Ranges of sizes, and what types are at them."""
+"""At which sizes models are asked what they return."""
 
 from __future__ import annotations
 
 import pytest
 
-from metasched.graph.buckets.size_range import SizeRange, other_sizes
+from metasched.graph.buckets.open_types import other_sizes
+from metasched.graph.buckets.size_range import SizeRange
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 32, 14])
