@@ -160,13 +160,13 @@ class NetworkOfSizes(NetworkBase):
 
     # --- what runs at some sizes
 
-    def at(self, **sizes: int) -> Network:
+    def at(self, /, **sizes: int) -> Network:
         """A network of just these sizes. Raises NetworkError for sizes that are in no range, or are missing."""
         self._require_sizes(sizes)
         with self._lock:
             return self._network(sizes)
 
-    def bucket(self, **sizes: int) -> Bucket | None:
+    def bucket(self, /, **sizes: int) -> Bucket | None:
         """What calls of these sizes run on; None where that is a network of their own. Of a model whose caches grow,
         the bucket with the most room.
 

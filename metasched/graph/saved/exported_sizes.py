@@ -48,10 +48,10 @@ class NetworkOfBuckets(Protocol):
     def compile(self) -> Any:
         """Compile all buckets."""
 
-    def bucket(self, **sizes: int) -> Bucket | None:
+    def bucket(self, /, **sizes: int) -> Bucket | None:
         """What calls of sizes run on, if that is a bucket."""
 
-    def at(self, **sizes: int) -> Network:
+    def at(self, /, **sizes: int) -> Network:
         """A network of just these sizes."""
 
 

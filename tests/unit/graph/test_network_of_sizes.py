@@ -180,3 +180,13 @@ def test_outputs_of_a_model_of_one_size_are_of_unknown_sizes() -> None:
     m (float[n, 4] x) => (y) <int64[2] s = {8, 2}> { y = Reshape(x, s) }"""
     net = ms.load_onnx(onnx.parser.parse_model(text), n=(2, 4))
     assert str(net.outputs["y"]) == "f32[?, ?]"
+
+
+def test_a_size_may_have_any_name() -> None:
+    text = '<ir_version: 10, opset_import: ["": 22]>\nm (float[self, 2] x) => (y) { y = Exp(x) }'
+    net = ms.load_onnx(onnx.parser.parse_model(text), self=ms.SizeRange(2, 6, buckets=(2, 6)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    for rows in (2, 4):
+        np.testing.assert_array_equal(net(np.zeros((rows, 2), np.float32)), np.ones((rows, 2)))
+    assert net.names == ("self up to 6", "self 2")
+    assert net.bucket(self=2) is None
