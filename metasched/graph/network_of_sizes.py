@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
@@ -118,6 +119,9 @@ class NetworkOfSizes(NetworkBase):
         self._lock = threading.Lock()
         self.choices: Choices = NO_CHOICES
         self._used: list[tuple[DatabaseLike, Allow]] = []
+        # All that run on these choices, those that a thread is just making among them.
+        self._sharing: WeakSet[Network] = WeakSet()
+        self._choosing = threading.Lock()
         # What is wrong with the model is said at load.
         self.signature, dims = self._stored_face() or self._read_face(inputs)
         example = make(DeferredGraph(self.signature, lambda: graph_of(self._largest)), None)
@@ -192,14 +196,14 @@ class NetworkOfSizes(NetworkBase):
         """The networks that calls run on, those of the largest sizes first: of all buckets, which are made where they
         are not; and of single sizes, of those that are buckets of one size, and that calls had so far.
         """
-        return tuple(self._members().values())
+        return tuple(self._named_members().values())
 
     @property
     def names(self) -> tuple[str, ...]:
         """What tells members apart, for a person."""
-        return tuple(self._members())
+        return tuple(self._named_members())
 
-    def _members(self) -> dict[str, Network]:
+    def _named_members(self) -> dict[str, Network]:
         found: dict[str, Network] = {}
         combinations = itertools.product(*(reversed(range_.bounds) for range_ in self.ranges.values()))
         for bounds in combinations:
@@ -261,9 +265,11 @@ class NetworkOfSizes(NetworkBase):
             )
         network.state = self.state
         network.follow(lambda: self._schedules_for(network))
-        network.schedule_by(self.choices)
-        for db, allow in self._used:
-            network.use(db, allow=allow)
+        with self._choosing:
+            self._sharing.add(network)
+            network.schedule_by(self.choices)
+            for db, allow in self._used:
+                network.use(db, allow=allow)
         return network
 
     def _schedules_for(self, network: Network) -> Choices:
@@ -503,7 +509,7 @@ class NetworkOfSizes(NetworkBase):
         combinations = itertools.product(*(range_.buckets for range_ in self.ranges.values()))
         if any(key not in self._rooms and key not in self._apart for key in combinations):
             return False
-        if any(len(rooms.made_buckets) < len(rooms.longest) for rooms in self._rooms.values()):
+        if any(len(rooms.made_buckets) < len(rooms.longest) for rooms in list(self._rooms.values())):
             return False
         return all(member.is_compiled for member in self.members)
 
@@ -523,19 +529,18 @@ class NetworkOfSizes(NetworkBase):
 
         Raises DatabaseError for a database that is not there.
         """
-        self._used.append((db, allow))
-        for network in self._made_networks():
-            network.use(db, allow=allow)
+        with self._choosing:
+            self._used.append((db, allow))
+            for network in self._sharing:
+                network.use(db, allow=allow)
         return self
 
     def schedule_by(self, choices: Choices) -> None:
         """Schedule tasks by choices, from the next call on."""
-        self.choices = {**self.choices, **choices}
-        for network in self._made_networks():
-            network.schedule_by(choices)
-
-    def _made_networks(self) -> list[Network]:
-        return [*(own.network for own in self.buckets), *list(self._networks.values())]
+        with self._choosing:
+            self.choices = {**self.choices, **choices}
+            for network in self._sharing:
+                network.schedule_by(choices)
 
     def exported(self) -> NetworkExport:
         """What an export of it has; all buckets are compiled.
@@ -555,7 +560,7 @@ class NetworkOfSizes(NetworkBase):
     def __repr__(self) -> str:
         ranges = ", ".join(f"{name}: {range_}" for name, range_ in self.ranges.items())
         made = [f"{len(self.buckets)} buckets and {len(self._networks)} networks of single sizes made"]
-        made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self._apart.items()]
+        made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self.exact.items()]
         return f"<network of sizes ({ranges}), {'; '.join(made)}>"
 
 

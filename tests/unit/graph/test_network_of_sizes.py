@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -11,6 +13,7 @@ from onnx import TensorProto, helper
 
 import metasched as ms
 from metasched.graph.buckets.choices import choices_like
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.running.weights import WeightStore
 from tests.support.onnx_models import even_sizes, model, node
 
@@ -190,3 +193,34 @@ def test_a_size_may_have_any_name() -> None:
         np.testing.assert_array_equal(net(np.zeros((rows, 2), np.float32)), np.ones((rows, 2)))
     assert net.names == ("self up to 6", "self 2")
     assert net.bucket(self=2) is None
+
+
+def test_what_schedules_all_sizes_reaches_a_bucket_that_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = ms.load_onnx(WIDE, n=(4, 8))
+    assert isinstance(net, ms.NetworkOfSizes)
+    choices = {"task": Choice(None, ScheduleOrigin.GIVEN)}
+    keep_with = ms.Network.keep_with
+
+    def meanwhile(self: ms.Network, note: Any) -> None:
+        """The last that is done to a network before others find it."""
+        net.schedule_by(choices)
+        keep_with(self, note)
+
+    monkeypatch.setattr(ms.Network, "keep_with", meanwhile)
+    own = net.bucket(n=8)
+    assert own is not None
+    assert own.network.choices == choices
+    assert net.at(n=5).choices == choices
+
+
+def test_memory_is_told_while_other_sizes_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = ms.load_onnx(WIDE, n=(4, 8))
+    assert isinstance(net, ms.NetworkOfSizes)
+    find, others = net._find_alone, iter((5, 6))
+
+    def meanwhile(sizes: Mapping[str, int]) -> ms.Network | None:
+        net.at(n=next(others))
+        return find(sizes)
+
+    monkeypatch.setattr(net, "_find_alone", meanwhile)
+    assert net.memory().waiting == 3
