@@ -67,6 +67,10 @@ class NetworkBase(ABC):
     def names(self) -> Sequence[str]:
         """What tells members apart, for a person; empty for a network that is its only one."""
 
+    def _named_members(self) -> Mapping[str, NetworkMember]:
+        """The networks that calls run on, by their names."""
+        return dict(zip(self.names, self.members, strict=True))
+
     @property
     @abstractmethod
     def state_bytes(self) -> int:
@@ -206,7 +210,7 @@ class NetworkBase(ABC):
     def memory(self) -> NetworkMemory:
         """What the network holds in memory now: print it, or read its figures."""
         named: Mapping[str, Executable | None] = {
-            name: member.executable for name, member in zip(self.names, self.members, strict=True)
+            name: member.executable for name, member in self._named_members().items()
         }
         made = [
             MemberMemory(name, one.weights.nbytes, sum(len(code.data) for code in one.plan.codes), one.arena)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
@@ -25,10 +26,11 @@ from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import forms_of, forms_to_json
+from metasched.graph.buckets.open_types import open_types
 from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
 from metasched.graph.code.choices import NO_CHOICES, Choices
-from metasched.graph.errors import NetworkError
+from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.calls import require_length
 from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom
 from metasched.graph.inputs import random_inputs
@@ -113,9 +115,13 @@ class NetworkOfSizes(NetworkBase):
         self._grown = grown
         self._rooms: dict[Key, Rooms] = {}
         self._apart: dict[Key, str] = {}
+        self._refused: set[Key] = set()
         self._lock = threading.Lock()
         self.choices: Choices = NO_CHOICES
         self._used: list[tuple[DatabaseLike, Allow]] = []
+        # All that run on these choices, those that a thread is just making among them.
+        self._sharing: WeakSet[Network] = WeakSet()
+        self._choosing = threading.Lock()
         # What is wrong with the model is said at load.
         self.signature, dims = self._stored_face() or self._read_face(inputs)
         example = make(DeferredGraph(self.signature, lambda: graph_of(self._largest)), None)
@@ -141,7 +147,8 @@ class NetworkOfSizes(NetworkBase):
         for name in (up_to, _said(self._largest, " "), *(up_to + _room_label(number) for number in range(_MOST_ROOMS))):
             stored = None if self._place is None else self._place.member(name).get()
             if stored is not None:
-                own = stored.signature
+                rooms = stored.note.get("rooms")
+                own = stored.signature.with_longest(rooms[-1]) if rooms else stored.signature
                 given = {key: type_ for key, type_ in own.inputs.items() if key in stored.note["given"]}
                 return replace(own, inputs=given), stored.note["inputs"]
         return None
@@ -157,13 +164,13 @@ class NetworkOfSizes(NetworkBase):
 
     # --- what runs at some sizes
 
-    def at(self, **sizes: int) -> Network:
+    def at(self, /, **sizes: int) -> Network:
         """A network of just these sizes. Raises NetworkError for sizes that are in no range, or are missing."""
         self._require_sizes(sizes)
         with self._lock:
             return self._network(sizes)
 
-    def bucket(self, **sizes: int) -> Bucket | None:
+    def bucket(self, /, **sizes: int) -> Bucket | None:
         """What calls of these sizes run on; None where that is a network of their own. Of a model whose caches grow,
         the bucket with the most room.
 
@@ -189,14 +196,14 @@ class NetworkOfSizes(NetworkBase):
         """The networks that calls run on, those of the largest sizes first: of all buckets, which are made where they
         are not; and of single sizes, of those that are buckets of one size, and that calls had so far.
         """
-        return tuple(self._members().values())
+        return tuple(self._named_members().values())
 
     @property
     def names(self) -> tuple[str, ...]:
         """What tells members apart, for a person."""
-        return tuple(self._members())
+        return tuple(self._named_members())
 
-    def _members(self) -> dict[str, Network]:
+    def _named_members(self) -> dict[str, Network]:
         found: dict[str, Network] = {}
         combinations = itertools.product(*(reversed(range_.bounds) for range_ in self.ranges.values()))
         for bounds in combinations:
@@ -207,10 +214,23 @@ class NetworkOfSizes(NetworkBase):
                 if own is not None:
                     found[_said_up_to(own)] = own.network
             if rooms is None and all(low == high for low, high in bounds):
-                found |= _name_members(sizes, self.at(**sizes))
+                alone = self._find_alone(sizes)
+                found |= {} if alone is None else _name_members(sizes, alone)
         for key, network in list(self._networks.items()):
             found |= _name_members(dict(zip(self.ranges, key, strict=True)), network)
         return found
+
+    def _find_alone(self, sizes: Sizes) -> Network | None:
+        """The network of a bucket of one size; None where the model has not this size."""
+        key = self._bucket_key(sizes)
+        if key in self._refused:
+            return None
+        try:
+            return self.at(**sizes)
+        except RefusedModel as reason:
+            LOGGER.info("there is no network of %s: %s", _said(sizes, " "), reason)
+            self._refused.add(key)
+            return None
 
     def _require_sizes(self, sizes: Sizes) -> None:
         if sizes.keys() != self.ranges.keys():
@@ -245,9 +265,11 @@ class NetworkOfSizes(NetworkBase):
             )
         network.state = self.state
         network.follow(lambda: self._schedules_for(network))
-        network.schedule_by(self.choices)
-        for db, allow in self._used:
-            network.use(db, allow=allow)
+        with self._choosing:
+            self._sharing.add(network)
+            network.schedule_by(self.choices)
+            for db, allow in self._used:
+                network.use(db, allow=allow)
         return network
 
     def _schedules_for(self, network: Network) -> Choices:
@@ -329,7 +351,8 @@ class NetworkOfSizes(NetworkBase):
         graph = DeferredGraph(stored.signature, lambda: read().graph.graph) if stored else read().graph.graph
         forms = None if stored is None else forms_of(stored.note["forms"])
         network = self._share_weights(self._make(graph, place))
-        made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms)
+        all_room = {name: type_.shape for name, type_ in self.signature.given.items()}
+        made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms, all_room)
         network.keep_with(lambda: self._bucket_note(made, rooms))
         return made
 
@@ -392,9 +415,8 @@ class NetworkOfSizes(NetworkBase):
         exact = Network(without_rounding(self._graph_of(self._sizes(given))), self.target)
         made = [one.run_on(self.state.copy(), given) for one in (self, exact)]
         results, expected = (each if isinstance(each, tuple) else (each,) for each in made)
-        return PrecisionError(
-            self.precision.value, differences(dict(zip(self.outputs, results, strict=True)), expected)
-        )
+        labels = self.signature.returned
+        return PrecisionError(self.precision.value, differences(dict(zip(labels, results, strict=True)), expected))
 
     def _order_inputs(
         self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()
@@ -455,30 +477,17 @@ class NetworkOfSizes(NetworkBase):
     def outputs(self) -> Mapping[str, OpenType]:
         """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one is "?".
 
-        The model is read once more for this, at other sizes.
+        The model is read once more for this, at other sizes; all are "?" where it has none that were tried.
         """
-        low = {name: max(range_.high - 1 - number, range_.low) for number, (name, range_) in enumerate(self._ranges)}
-        other = Signature.from_graph(self._graph_of(low)).returned
-        return {
-            label: OpenType(type_.dtype, tuple(map(self._dim, type_.shape, other[label].shape, itertools.repeat(low))))
-            for label, type_ in self.signature.returned.items()
-        }
+        return open_types(
+            self.ranges, self.signature.returned, lambda sizes: Signature.from_graph(self._graph_of(sizes)).returned
+        )
 
     @property
     def _largest_network(self) -> Network:
         """The network that a call of the largest sizes runs on."""
         own = self.bucket(**self._largest)
         return self.at(**self._largest) if own is None else own.network
-
-    @property
-    def _ranges(self) -> list[tuple[str, SizeRange]]:
-        return list(self.ranges.items())
-
-    def _dim(self, large: int, small: int, low: Sizes) -> int | str:
-        if large == small:
-            return large
-        both = (name for name, range_ in self.ranges.items() if (range_.high, low[name]) == (large, small))
-        return next(both, "?")
 
     @property
     def optimised(self) -> Graph:
@@ -500,7 +509,7 @@ class NetworkOfSizes(NetworkBase):
         combinations = itertools.product(*(range_.buckets for range_ in self.ranges.values()))
         if any(key not in self._rooms and key not in self._apart for key in combinations):
             return False
-        if any(len(rooms.made_buckets) < len(rooms.longest) for rooms in self._rooms.values()):
+        if any(len(rooms.made_buckets) < len(rooms.longest) for rooms in list(self._rooms.values())):
             return False
         return all(member.is_compiled for member in self.members)
 
@@ -520,19 +529,18 @@ class NetworkOfSizes(NetworkBase):
 
         Raises DatabaseError for a database that is not there.
         """
-        self._used.append((db, allow))
-        for network in self._made_networks():
-            network.use(db, allow=allow)
+        with self._choosing:
+            self._used.append((db, allow))
+            for network in self._sharing:
+                network.use(db, allow=allow)
         return self
 
     def schedule_by(self, choices: Choices) -> None:
         """Schedule tasks by choices, from the next call on."""
-        self.choices = {**self.choices, **choices}
-        for network in self._made_networks():
-            network.schedule_by(choices)
-
-    def _made_networks(self) -> list[Network]:
-        return [*(own.network for own in self.buckets), *list(self._networks.values())]
+        with self._choosing:
+            self.choices = {**self.choices, **choices}
+            for network in self._sharing:
+                network.schedule_by(choices)
 
     def exported(self) -> NetworkExport:
         """What an export of it has; all buckets are compiled.
@@ -552,7 +560,7 @@ class NetworkOfSizes(NetworkBase):
     def __repr__(self) -> str:
         ranges = ", ".join(f"{name}: {range_}" for name, range_ in self.ranges.items())
         made = [f"{len(self.buckets)} buckets and {len(self._networks)} networks of single sizes made"]
-        made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self._apart.items()]
+        made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self.exact.items()]
         return f"<network of sizes ({ranges}), {'; '.join(made)}>"
 
 

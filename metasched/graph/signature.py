@@ -64,6 +64,21 @@ class Signature:
         """The inputs that are held between calls."""
         return {name: self.inputs[name] for name in self.states}
 
+    def with_longest(self, longest: int) -> Signature:
+        """The same for calls on caches of up to some length, where these grow."""
+        growth = self.growth
+        if growth is None:
+            return self
+        grown = {**self.given, **self.returned}
+        inputs, outputs = (
+            {
+                name: replace(type_, shape=growth.shape(name, type_.shape, longest)) if name in grown else type_
+                for name, type_ in types.items()
+            }
+            for types in (self.inputs, self.outputs)
+        )
+        return replace(self, inputs=inputs, outputs=outputs, growth=replace(growth, longest=longest))
+
 
 def _growth_by_labels(graph: Graph) -> Growth | None:
     """What grows of a graph, of outputs by their labels."""

@@ -37,12 +37,15 @@ def is_packed(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def is_pitched(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a buffer may have these strides: dimensions nest in order, and the innermost rows are contiguous."""
-    row = 1
+    """Whether a buffer may have these strides: dimensions nest in order, and the innermost rows are contiguous.
+
+    Rows of one element may lie anywhere: the last dimension says that this is what they are.
+    """
+    row, single = 1, bool(shape) and shape[-1] == 1
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent == 1:
             continue
-        if stride < row or (row == 1 and stride != 1):
+        if stride < row or (row == 1 and stride != 1 and not single):
             return False
         row = (extent - 1) * stride + row
     return True

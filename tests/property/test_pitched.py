@@ -55,7 +55,7 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 def random_strides(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, ...]:
     step, strides = 1, []
     for extent in reversed(shape):
-        if step > 1 and rng.random() < 0.5:
+        if (step > 1 or (strides and shape[-1] == 1)) and rng.random() < 0.5:
             step += int(rng.integers(1, 20))
         strides.append(step)
         step *= extent

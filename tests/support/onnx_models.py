@@ -50,6 +50,18 @@ def node(op: str, inputs: str, outputs: str = "Y", **attributes: Any) -> Any:
     return helper.make_node(op, given, made, name=f"{op}_node", **attributes)
 
 
+def even_sizes() -> Any:
+    """A model that adds to each row of `x` the larger elements of it and its neighbour: it has only even sizes `h`."""
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ("h", 6))
+    nodes = [
+        node("Reshape", "x pairs", "r"),
+        node("ReduceMax", "r axis", "m", keepdims=1),
+        node("Add", "r m", "a"),
+        node("Reshape", "a rows", "y"),
+    ]
+    return model(nodes, [x], ["y"], {"pairs": np.array([-1, 2, 6]), "axis": np.array([1]), "rows": np.array([-1, 6])})
+
+
 def run(
     op: str,
     *arrays: Any,

@@ -15,7 +15,7 @@ from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import CallForms, call_forms
 from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, mask_graph
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.calls import extend_inputs
+from metasched.graph.growing.calls import cut_to_length, extend_inputs
 from metasched.graph.inputs import as_arrays, require_types
 from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
@@ -60,9 +60,11 @@ class Bucket:
         read: Callable[[], ReadSizes],
         graph_of: Callable[[Sizes], Graph],
         forms: CallForms | None = None,
+        all_room: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         """`read` has what `network` runs; `graph_of` reads the model. `bounds` are the sizes for which it may say the
-        same, and `forms` what calls of these take, where that is known.
+        same, and `forms` what calls of these take, where that is known. `all_room` has the shapes of inputs with room
+        for all that there may be, where such grow: calls may give these, too.
         """
         self.largest = dict(largest)
         self.network = network
@@ -72,6 +74,7 @@ class Bucket:
         self._read = read
         self._graph_of = graph_of
         self._forms = forms
+        self._all_room = all_room or {}
         self._no_forms = ""
         self._sizes: OrderedDict[Key, CallSizes | None] = OrderedDict()
         self._lock = threading.Lock()
@@ -129,7 +132,8 @@ class Bucket:
         signature = self._signature(sizes)
         taken = as_arrays(signature.name, signature.given, inputs)
         if signature.growth is not None:
-            taken = extend_inputs(signature, dict(zip(signature.given, taken, strict=True)))
+            named = cut_to_length(self._with_all_room(signature), dict(zip(signature.given, taken, strict=True)))
+            taken = extend_inputs(signature, named)
         taken = require_types(signature.given, taken)
         padded = [self._pad_input(name, array) for name, array in zip(signature.given, taken, strict=True)]
         return [*padded, *sizes.more]
@@ -149,6 +153,17 @@ class Bucket:
             }
             growth = replace(growth, values=grown)
         return replace(own, inputs=sizes.inputs, growth=growth)
+
+    def _with_all_room(self, signature: Signature) -> Signature:
+        """What a call takes whose inputs have room for all that there may be."""
+        assert signature.growth is not None
+        inputs = dict(signature.inputs)
+        for name, offsets in signature.growth.values.items():
+            if name in inputs and name in self._all_room:
+                own, room = inputs[name], self._all_room[name]
+                shape = tuple(n if b is None else most for n, b, most in zip(own.shape, offsets, room, strict=True))
+                inputs[name] = replace(own, shape=shape)
+        return replace(signature, inputs=inputs)
 
     def run_on(self, state: NetworkState, sizes: CallSizes, inputs: Sequence[Any]) -> Any:
         """The results for inputs of some sizes. Raises KernelError for inputs that the network cannot take."""

@@ -30,7 +30,7 @@ def extend_inputs(signature: Signature, given: Mapping[str, Any]) -> list[Any]:
 
 
 def cut_to_length(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a call, of which none has more room than it needs.
+    """The inputs of a call: those with the room that `signature` has are cut to the length.
 
     Raises KernelError for a length that is none or too long.
     """

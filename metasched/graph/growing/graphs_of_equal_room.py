@@ -92,11 +92,14 @@ class GraphsOfEqualRoom:
 
     def _samples(self, sizes: Sizes, sampled: _LengthSamples) -> list[Graph]:
         key = tuple(sizes[name] for name in self._largest)
-        if key not in self._kept:
-            self._kept[key] = sample_graphs(self._graph_maker(sizes), sampled.lengths, sampled.folded.decided)[0]
+        found = self._kept.get(key)
+        if found is None:
+            found = sample_graphs(self._graph_maker(sizes), sampled.lengths, sampled.folded.decided)[0]
+            # Graphs with other room are made in other threads, which let go of what was kept here.
+            self._kept[key] = found
             if len(self._kept) > _MOST_KEPT_GRAPHS:
                 self._kept.popitem(last=False)
-        return self._kept[key]
+        return found
 
     def _graph_maker(self, sizes: Sizes) -> Callable[[int, Folding], Graph]:
         return lambda length, folding: self._model.make(sizes, length, folding)

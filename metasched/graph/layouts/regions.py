@@ -82,6 +82,12 @@ class Sites:
         return {site: tuple(found.values()) for site, found in out.items()}
 
     @cached_property
+    def written_together(self) -> tuple[tuple[Site, ...], ...]:
+        """The targets of each stage that has several: a value, and the positions of an arg-reduction."""
+        written = ((number, stage.targets) for number, form in self.forms.items() for stage in form.stages)
+        return tuple(tuple(self.site(number, name) for name in names) for number, names in written if len(names) > 1)
+
+    @cached_property
     def intermediates(self) -> frozenset[Site]:
         """The tensors that nodes compute for themselves: none of their results."""
         found = ((n, buffer, form) for n, form in self.forms.items() for buffer in form.by_buffer)
@@ -207,15 +213,26 @@ class _Spreading:
 
     def _build_regions(self, wishes: list[tuple[int, Preference]]) -> Iterator[LayoutRegion]:
         members: dict[Site, dict[Site, Order]] = {}
+        for site, order in self._orders().items():
+            members.setdefault(self._root(site), {})[site] = order
+        for root, orders in members.items():
+            if not any(moves_elements(order, self.sites.shapes[site]) for site, order in orders.items()):
+                continue
+            inside = [(n, w) for n, w in wishes if root in {self._root(self.sites.site(n, b)) for b in w.wishes()}]
+            yield LayoutRegion(tuple(inside), orders)
+
+    def _orders(self) -> dict[Site, Order]:
+        """The orders of tensors in memory; what one stage writes has one order, of one region, or none."""
+        found: dict[Site, Order] = {}
         for site, last in self.wanted.items():
             order, shape = innermost_order(len(self.sites.shapes[site]), last), self.sites.shapes[site]
             # Loops that no element moves for do: a column's sum is computed beside its neighbours'.
             if moves_elements(order, shape) or (
                 site in self.sites.intermediates and order != identity_order(len(shape))
             ):
-                members.setdefault(self._root(site), {})[site] = order
-        for root, orders in members.items():
-            if not any(moves_elements(order, self.sites.shapes[site]) for site, order in orders.items()):
-                continue
-            inside = [(n, w) for n, w in wishes if root in {self._root(self.sites.site(n, b)) for b in w.wishes()}]
-            yield LayoutRegion(tuple(inside), orders)
+                found[site] = order
+        for targets in self.sites.written_together:
+            if len({(self._root(target), found.get(target)) for target in targets}) > 1:
+                for target in targets:
+                    found.pop(target, None)
+        return found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,13 +13,17 @@ from metasched.graph.buckets.bucket import Bucket
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import Bounds
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
-from metasched.graph.errors import NetworkError
+from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.network import Network
 from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
 from metasched.graph.signature import Signature
 
+LOGGER = logging.getLogger(__name__)
+
 # Networks of single sizes that are exported instead of a bucket.
 _MOST_SINGLE_SIZES = 16
+# Sizes at which the model is read to find these: it may have few of them.
+_MOST_SIZES_READ = 256
 _SIZE_ONE_REASON = "along a size of one, the model is another"
 
 
@@ -43,10 +48,10 @@ class NetworkOfBuckets(Protocol):
     def compile(self) -> Any:
         """Compile all buckets."""
 
-    def bucket(self, **sizes: int) -> Bucket | None:
+    def bucket(self, /, **sizes: int) -> Bucket | None:
         """What calls of sizes run on, if that is a bucket."""
 
-    def at(self, **sizes: int) -> Network:
+    def at(self, /, **sizes: int) -> Network:
         """A network of just these sizes."""
 
 
@@ -91,19 +96,26 @@ def _export_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
 
 
 def _export_single_sizes(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[ExportedPart]:
-    """Networks of single sizes, where calls of a bucket's sizes run on these for a reason."""
-    sizes = [range(low, high + 1) for low, high in bounds.values()]
-    if math.prod(map(len, sizes)) > _MOST_SINGLE_SIZES:
+    """Networks of single sizes that the model has, where calls of a bucket's sizes run on these for a reason."""
+    few = math.prod(high - low + 1 for low, high in bounds.values()) <= _MOST_SIZES_READ
+    networks = list(itertools.islice(_single_sizes(net, bounds), _MOST_SINGLE_SIZES + 1)) if few else []
+    if not few or len(networks) > _MOST_SINGLE_SIZES:
         raise NetworkError(
             f"calls of {_sizes_text(bounds)} run on a network each, which are too many to export: {reason}",
             hint="load the model with buckets of one size, for those that are needed",
         )
-    found = []
-    for numbers in itertools.product(*sizes):
-        alone = net.at(**dict(zip(bounds, numbers, strict=True))).exported()
-        exact = {name: (size, size) for name, size in zip(bounds, numbers, strict=True)}
-        found += [replace(part, sizes=exact) for part in alone.parts]
-    return found
+    return [replace(part, sizes=exact) for exact, network in networks for part in network.exported().parts]
+
+
+def _single_sizes(net: NetworkOfBuckets, bounds: Bounds) -> Iterator[tuple[Bounds, Network]]:
+    """The networks of single sizes, each with these: of sizes that the model has, such as even ones."""
+    for numbers in itertools.product(*(range(low, high + 1) for low, high in bounds.values())):
+        try:
+            network = net.at(**dict(zip(bounds, numbers, strict=True)))
+        except RefusedModel as refused:
+            LOGGER.info("the sizes %s are not exported: %s", numbers, refused)
+        else:
+            yield {name: (size, size) for name, size in zip(bounds, numbers, strict=True)}, network
 
 
 def _sizes_text(bounds: Bounds) -> str:

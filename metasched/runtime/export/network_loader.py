@@ -247,7 +247,7 @@ class ExportedNetwork:
         told = []
         for name in self._parts[0]["sizes"]:
             bounds = [part["sizes"][name] for part in self._parts]
-            told.append(f"`{name}` from {min(low for low, _ in bounds)} to {max(high for _, high in bounds)}")
+            told.append(f"`{name}` {_intervals_text(bounds)}")
         return ", ".join(told)
 
     def _run_padded(
@@ -392,6 +392,19 @@ class NumberKind(Enum):
         if self is NumberKind.FLOAT:
             return float(total)
         return float(np.float32(1 / total)) if self is NumberKind.INVERSE32 else float(1 / total)
+
+
+def _intervals_text(bounds: list[list[int]]) -> str:
+    """The sizes of intervals, as text: "from 1 to 6", or "of 8, 10, 12 to 16"."""
+    joined: list[tuple[int, int]] = []
+    for low, high in sorted(bounds):
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    if len(joined) == 1:
+        return f"from {joined[0][0]} to {joined[0][1]}"
+    return "of " + ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in joined)
 
 
 def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:

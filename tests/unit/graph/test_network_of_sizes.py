@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -11,8 +13,9 @@ from onnx import TensorProto, helper
 
 import metasched as ms
 from metasched.graph.buckets.choices import choices_like
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.running.weights import WeightStore
-from tests.support.onnx_models import model, node
+from tests.support.onnx_models import even_sizes, model, node
 
 TEXT = """<ir_version: 10, opset_import: ["": 22]>
 m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)
@@ -161,3 +164,63 @@ def test_how_many_inputs_are_given_is_said(ranged: ms.NetworkOfSizes) -> None:
         ranged(np.zeros((1, 3, 4), np.float32))
     with pytest.raises(ms.KernelError, match=r"the network takes .*, and 3 inputs are given"):
         ranged(*[np.zeros((1, 3, 4), np.float32)] * 3)
+
+
+def test_models_that_have_only_some_sizes() -> None:
+    net = ms.load_onnx(even_sizes(), h=ms.SizeRange(5, 16, buckets=(5, 6, 16)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    x = np.random.default_rng(0).random((8, 6)).astype(np.float32)
+    np.testing.assert_allclose(net(x), x + x.reshape(4, 2, 6).max(1).repeat(2, 0), rtol=1e-6)
+    assert str(net.outputs["y"]) == "f32[h, 6]"
+    assert [own.name for own in net.precision_error(x).outputs] == ["y"]
+    assert net.names == ("h 6", "h 8")
+    with pytest.raises(ms.NetworkError, match="has no shape"):
+        net(x[:5])
+
+
+def test_outputs_of_a_model_of_one_size_are_of_unknown_sizes() -> None:
+    text = """<ir_version: 10, opset_import: ["": 22]>
+    m (float[n, 4] x) => (y) <int64[2] s = {8, 2}> { y = Reshape(x, s) }"""
+    net = ms.load_onnx(onnx.parser.parse_model(text), n=(2, 4))
+    assert str(net.outputs["y"]) == "f32[?, ?]"
+
+
+def test_a_size_may_have_any_name() -> None:
+    text = '<ir_version: 10, opset_import: ["": 22]>\nm (float[self, 2] x) => (y) { y = Exp(x) }'
+    net = ms.load_onnx(onnx.parser.parse_model(text), self=ms.SizeRange(2, 6, buckets=(2, 6)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    for rows in (2, 4):
+        np.testing.assert_array_equal(net(np.zeros((rows, 2), np.float32)), np.ones((rows, 2)))
+    assert net.names == ("self up to 6", "self 2")
+    assert net.bucket(self=2) is None
+
+
+def test_what_schedules_all_sizes_reaches_a_bucket_that_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = ms.load_onnx(WIDE, n=(4, 8))
+    assert isinstance(net, ms.NetworkOfSizes)
+    choices = {"task": Choice(None, ScheduleOrigin.GIVEN)}
+    keep_with = ms.Network.keep_with
+
+    def meanwhile(self: ms.Network, note: Any) -> None:
+        """The last that is done to a network before others find it."""
+        net.schedule_by(choices)
+        keep_with(self, note)
+
+    monkeypatch.setattr(ms.Network, "keep_with", meanwhile)
+    own = net.bucket(n=8)
+    assert own is not None
+    assert own.network.choices == choices
+    assert net.at(n=5).choices == choices
+
+
+def test_memory_is_told_while_other_sizes_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = ms.load_onnx(WIDE, n=(4, 8))
+    assert isinstance(net, ms.NetworkOfSizes)
+    find, others = net._find_alone, iter((5, 6))
+
+    def meanwhile(sizes: Mapping[str, int]) -> ms.Network | None:
+        net.at(n=next(others))
+        return find(sizes)
+
+    monkeypatch.setattr(net, "_find_alone", meanwhile)
+    assert net.memory().waiting == 3

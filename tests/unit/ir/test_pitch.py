@@ -17,7 +17,10 @@ from metasched.ir.pitch import contiguous_run, is_packed, is_pitched, packed_str
         ((2, 3), (2, 1), False, False),  # rows overlap
         ((2, 3), (1, 2), False, False),  # transposed
         ((2, 3), (0, 1), False, False),  # broadcast
-        ((2, 3, 1), (12, 4, 1), False, False),  # every fourth element
+        ((2, 3), (12, 4), False, False),  # every fourth element
+        ((2, 3, 1), (12, 4, 1), True, False),  # rows of one element
+        ((2, 3, 1), (11, 4, 1), True, False),
+        ((2, 3, 1), (8, 4, 1), False, False),
         ((2, 1, 3), (7, 99, 1), True, False),  # a dimension of one element has no neighbours
         ((4, 1), (1, 5), True, True),
         ((), (), True, True),

@@ -83,6 +83,31 @@ def test_caches_are_states_that_are_updated_where_they_lie(grown: ms.NetworkOfSi
         assert not cache[:, :, 6:].any()
 
 
+@pytest.mark.parametrize("count", [1, (1, 5)])
+def test_keys_whose_tokens_lie_side_by_side_are_updated_where_they_lie(count: int | tuple[int, int]) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        m (float[2, 8, p] past, float[2, 8, n] k, float[2, n, 8] q) => (float[2, 8, t] keys, float[2, n, 8] y) {
+            keys = Concat<axis = 2>(past, k)
+            scores = MatMul(q, keys)
+            shares = Softmax<axis = -1>(scores)
+            values = Transpose<perm = [0, 2, 1]>(keys)
+            y = MatMul(shares, values)
+        }"""
+    )
+    net = ms.load_onnx(model, n=count, p=ms.GrowingSize(12))
+    keys, q = np.random.default_rng(0).standard_normal((2, 2, 8, 12)).astype(np.float32)
+    begin = 0
+    for n in (1, 1, 1) if count == 1 else (1, 3, 2, 1):
+        end = begin + n
+        found = net(keys[..., begin:end], q[..., begin:end].mT, p=begin)
+        shares = np.exp(q[..., begin:end].mT @ keys[..., :end])
+        shares /= shares.sum(-1, keepdims=True)
+        np.testing.assert_allclose(found, shares @ keys[..., :end].mT, rtol=1e-4, atol=1e-5)
+        begin = end
+    assert any(isinstance(node, InPlace) for node in net.optimised.nodes)
+
+
 def test_what_lies_behind_means_nothing(grown: ms.NetworkOfSizes) -> None:
     first = decoded(grown, [3, 1])
     for cache in grown.state.values():
@@ -161,6 +186,28 @@ def test_masks_that_grow_are_given_as_long_as_they_are_at_every_size() -> None:
         past = end
     with pytest.raises(ms.KernelError, match=r"`mask` has the shape \(1, 3\), and at `past` 3 it is to have \(1, 5\)"):
         net(rows[None, 3:5], np.zeros((1, 3), np.float32), 3)
+
+
+def test_inputs_with_room_for_all_are_taken_at_every_size_and_length() -> None:
+    body = """m (float[1, seq, 2] x, float[1, past, 2] c, float[1, total] mask) => (y, next, seen)
+    <int64[1] one = {1}, int64[1] two = {2}> {
+        next = Concat<axis=1>(c, x)
+        m = Unsqueeze(mask, two)  seen = Mul(next, m)
+        y = ReduceSum<keepdims=0>(seen, one) }"""
+    grows = ms.GrowingSize(24, buckets=(6, 12))
+    net = ms.load_onnx(model(body), seq=ms.SizeRange(1, 5, buckets=(2, 5)), past=grows, total="past + seq")
+    assert net.inputs["mask"].dims == (1, 24)  # type: ignore[union-attr]
+    rows = np.arange(1, 49, dtype=np.float32).reshape(24, 2)
+    with_room = np.ones((1, 24), np.float32)
+    past = 0
+    for count in (3, 2, 1, 5, 4, 5, 2, 1, 1):
+        total, seen = net(rows[None, past : past + count], with_room, past)
+        past += count
+        np.testing.assert_array_equal(seen[0], rows[:past])
+        np.testing.assert_array_equal(total, seen.sum(1))
+    assert past == 24
+    with pytest.raises(ms.KernelError, match=r"`mask` has the shape \(1, 23\), and at `past` 0 it is to have \(1, 3\)"):
+        net(rows[None, :3], with_room[:, 1:], 0)
 
 
 def test_tables_windows_and_means_at_the_length() -> None:

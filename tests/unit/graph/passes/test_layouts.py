@@ -218,3 +218,19 @@ def test_a_single_channel_wants_no_order() -> None:
     body = "m (float[1, 32, 8, 8] x, float[1, 1, 8, 8] z) => (y) { c = Conv(x, w)\n a = Add(c, z)\n y = Conv(a, v) }"
     graph = laid_out(body, w=(1, 32, 1, 1), v=(32, 1, 3, 3))
     assert shapes(graph)["a"] == (1, 1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y, i = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(c)  z = MatMul(y, v)",
+        """y, i = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(c)  m = ReduceMax<keepdims = 0>(x)
+        o = Constant<value_float = 1.0>()  few = Less(m, o)
+        z = If(few) <then_branch = a () => (p) { p = Neg(y) }, else_branch = b () => (q) { q = Exp(y) }>""",
+    ],
+    ids=["a product has the values", "data choose a branch that reads them"],
+)
+def test_values_and_their_positions_have_one_order(body: str) -> None:
+    text = f"m (float[1, 3, 8, 8] x) => (z, i) {{ c = Conv<pads = [1, 1, 1, 1]>(x, w)  {body} }}"
+    graph = laid_out(text, w=(32, 3, 3, 3), v=(4, 4))
+    assert shapes(graph)["c"] == (1, 8, 8, 32)

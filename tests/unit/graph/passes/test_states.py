@@ -48,3 +48,16 @@ def walks(views: int) -> int:
 @pytest.mark.skipif(onnx.defs.onnx_opset_version() < 24, reason="the installed onnx does not know TensorScatter")
 def test_views_are_gone_through_once_a_state() -> None:
     assert walks(20) == walks(2) <= 2 * 6
+
+
+@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 24, reason="the installed onnx does not know TensorScatter")
+def test_one_place_of_the_innermost_dimension_is_written() -> None:
+    made = network(
+        """m (float[1, 3, 1] u, int64[1] p, float[1, 3, 4] s) => (n, y) {
+            n = TensorScatter<axis = 2>(s, u, p)  y = Neg(n) }""",
+        opset=24,
+    ).graph
+    found = states(with_states(made, {"s": "n"}), context())
+    found.validate()
+    (place,) = (part for part in found.parts.values() if part.position is not None)
+    assert place.strides == (12, 4, 1)

@@ -114,6 +114,34 @@ def test_a_row_that_lies_outside_of_a_cache_is_not_written() -> None:
         np.testing.assert_array_equal(net(x, np.array(at), np.full((4, 3), -1, np.float32)), wanted)
 
 
+def test_each_step_writes_one_column() -> None:
+    net = network(
+        """m (float[3, 1] x, int64[1] base, float[1, 3, 5] cache) => (after) <int64 n = {4}, bool yes = {1}> {
+            after = Loop(n, yes, cache) <body = step
+              (int64 i, bool c, float[1, 3, 5] old) => (bool go, float[1, 3, 5] new) {
+                shape = Constant<value_ints = [1, 3, 1]>()
+                place = Add(base, i)
+                number = Cast<to = 1>(i)
+                sum = Add(x, number)
+                column = Reshape(sum, shape)
+                new = TensorScatter<axis = 2>(old, column, place)
+                largest = ReduceMax<keepdims = 0>(new)
+                most = Constant<value_float = 100.0>()
+                go = Less(largest, most)
+            }>
+        }""",
+        opset=24,
+    )
+    assert ways(net) == [StateWay.IN_PLACE]
+    x = np.float32([[1], [2], [3]])
+    for base in (-1, 0, 2):
+        wanted = np.zeros((1, 3, 5), np.float32)
+        for step in range(4):
+            if 0 <= base + step < 5:
+                wanted[0, :, base + step] = x[:, 0] + step
+        np.testing.assert_array_equal(net(x, np.array([base]), np.zeros((1, 3, 5), np.float32)), wanted)
+
+
 @pytest.mark.parametrize(("n", "least"), [(3, 1), (0, 1), (2, 100), (5, -1)])
 def test_loops_in_loops_read_what_is_around_them(n: int, least: float) -> None:
     found = nested()(np.array(n), A, np.float32(least))

@@ -262,6 +262,29 @@ def test_buckets_of_prompts_start_without_the_model(tmp_path: Path, monkeypatch:
     np.testing.assert_allclose(prompt(4)[:3], first, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("cache")
+def test_inputs_of_all_lengths_are_said_by_a_bucket_of_short_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.onnx"
+    text = """m (float[seq, 2] x, float[past, 2] c, float[total] mask) => (y, next) <int64[1] one = {1}> {
+        next = Concat<axis = 0>(c, x)  m = Unsqueeze(mask, one)  y = Mul(next, m) }"""
+    path.write_bytes(parsed(text).SerializeToString())
+    x, mask = np.ones((3, 2), np.float32), np.ones(24, np.float32)
+
+    def load() -> ms.NetworkOfSizes:
+        net = ms.load_onnx(path, seq=(3, 5), past=ms.GrowingSize(24, buckets=(6, 12)), total="past + seq")
+        assert isinstance(net, ms.NetworkOfSizes)
+        np.testing.assert_array_equal(net(x, mask, past=0), x)
+        return net
+
+    first = load()
+    forbid_reading(monkeypatch)
+    second = load()
+    assert second.inputs == first.inputs
+    assert second.signature.returned == first.signature.returned
+
+
 def test_buckets_of_sizes_start_without_the_model(
     cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
