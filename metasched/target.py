@@ -208,6 +208,11 @@ class Target:
         """The instruction sets that code for another target may use and this one does not have, sorted."""
         return tuple(sorted(wanted.features - self.features))
 
+    def runnable_here(self) -> Target:
+        """This target less what this machine lacks: itself where it lacks nothing."""
+        lacking = Target.detect(self.threads).lacking(self)
+        return self.without(lacking) if lacking else self
+
     def with_threads(self, threads: int) -> Target:
         return replace(self, threads=threads)
 

@@ -122,7 +122,8 @@ class Packer:
         kernel = self._kernel
         func: Func = kernel.trace.apply_to(kernel.program).func
         division = divide(func, weights)
-        prologue = None if division.prologue is None else CallableKernel(build(division.prologue, kernel.target))
+        here = kernel.target.runnable_here()  # the weights are packed on this machine, whatever the kernel is for
+        prologue = None if division.prologue is None else CallableKernel(build(division.prologue, here))
         main = _Main(build(division.main, kernel.target), Recipe.from_kernel(kernel))
         nothing = (reason_not_ahead(func, weights),) if prologue is None else ()
         self._compiled[weights] = _CompiledParts(prologue, main, division.held, nothing)

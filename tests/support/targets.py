@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from metasched import target as target_module
 from metasched.target import Target
 
 # 32 vector registers of 512 bits, 16 of 256, 16 of 128, and 32 of 128.
@@ -15,3 +18,11 @@ SAPPHIRE = replace(
 AVX2 = AVX512.without({"avx512f"})
 SSE = AVX2.without({"avx", "avx2", "fma"})
 NEON = Target("generic", frozenset({"neon"}), 2, 32 << 10, 1 << 20, 32 << 20)
+
+
+def pretend_lacking(monkeypatch: pytest.MonkeyPatch, *features: str) -> Target:
+    """Have this machine lack instruction sets, and return the target of it that has them: its code runs in truth."""
+    whole = Target.detect()
+    left = whole.without(features)
+    monkeypatch.setattr(target_module, "_host", lambda: (left.name, left.features))
+    return whole

@@ -219,6 +219,7 @@ DETECTS = {
     "schedule/interpreter": "a schedule's",
     "search/task": "a task's",
     "space/space": "a space's",
+    "target": "what of another target runs here",
 }
 
 
@@ -233,9 +234,7 @@ def test_rules_ask_the_schedule_for_the_target() -> None:
 
 
 def test_the_target_is_given_wherever_it_can_be() -> None:
-    found = {
-        str(path.relative_to(ROOT / "metasched").with_suffix("")) for path in sources("metasched") if detects(path)
-    }
+    found = {str(p.relative_to(ROOT / "metasched").with_suffix("")) for p in sources("metasched") if detects(p)}
     wrong = {name for name in found if name not in DETECTS and name.split("/")[0] not in DETECTS}
     assert not wrong, f"these look for a target instead of being given one: {wrong}"
 

@@ -10,6 +10,7 @@ import pytest
 from metasched import target as target_module
 from metasched.dtypes import DType
 from metasched.target import Target, TargetError
+from tests.support.targets import pretend_lacking
 
 SMALL = Target("haswell", frozenset({"avx", "avx2", "fma"}), 4, 32768, 262144, 8388608)
 
@@ -85,6 +86,13 @@ def test_a_name_that_no_cpu_knows(name: str, hint: str) -> None:
 def test_what_another_target_s_code_needs_and_this_one_lacks() -> None:
     assert SMALL.lacking(replace(SMALL, features=SMALL.features | {"avx512f", "amx-tile"})) == ("amx-tile", "avx512f")
     assert SMALL.lacking(SMALL.without(["avx2"])) == ()
+
+
+def test_what_of_a_target_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = pretend_lacking(monkeypatch, "sse4.2")
+    assert far.runnable_here() == Target.detect(far.threads) != far
+    less = far.without(["ssse3"])
+    assert less.runnable_here() is less
 
 
 def test_what_this_machine_has_is_known() -> None:

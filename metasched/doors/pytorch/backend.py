@@ -163,7 +163,7 @@ class _PerShape:
         self._module = module
         self._known: set[Any] = set()
         self._compile = partial(torch.compile, backend=own, dynamic=False)
-        self._compiled: dict[tuple[float, ...], Callable[..., Any]] = {}
+        self._compiled: dict[tuple[str, ...], Callable[..., Any]] = {}
 
     def __call__(self, *values: Any) -> Any:
         """Raises nothing of its own: beyond `_MOST_SIZES` combinations, PyTorch runs the others."""
@@ -173,9 +173,10 @@ class _PerShape:
         values = tuple(torch_module().tensor(v) if n in self._integers else v for n, v in enumerate(values))
         numbers = tuple(values[number].item() for number in self._numbers)
         sizes = tuple(_layout(value) for value, static in zip(values, self._static, strict=True) if not static)
-        sizes = (numbers, *sizes)
+        key = _key(numbers)
+        sizes = (key, *sizes)
         if sizes in self._known:
-            return self._compiled[numbers](*values)
+            return self._compiled[key](*values)
         dynamo = imports.module("torch._dynamo")
         if len(self._known) >= _MOST_SIZES:
             if len(self._known) == _MOST_SIZES:
@@ -195,10 +196,16 @@ class _PerShape:
 
     def _compile_with_numbers(self, numbers: tuple[float, ...]) -> Callable[..., Any]:
         """Compile the graph with these numbers in the place of those that it is given as tensors."""
-        if numbers not in self._compiled:
+        key = _key(numbers)
+        if key not in self._compiled:
             known = dict(zip(self._numbers, numbers, strict=True))
-            self._compiled[numbers] = self._compile(_substitute_numbers(self._module, known))
-        return self._compiled[numbers]
+            self._compiled[key] = self._compile(_substitute_numbers(self._module, known))
+        return self._compiled[key]
+
+
+def _key(numbers: tuple[float, ...]) -> tuple[str, ...]:
+    """What tells numbers apart, zeros of both signs, too; NaN is as itself."""
+    return tuple(map(repr, numbers))
 
 
 def _strip_dynamic_marks(value: Any) -> Any:

@@ -94,6 +94,7 @@ def _set_origin(code: TaskCode, choice: Choice | None) -> TaskCode:
 
 def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:
     choice = wanted.choice
+    targets = str(target), str(target.runnable_here())  # that of a call, and that of what is computed of constants
     if choice is None:
-        return code_key(kernel, ScheduleOrigin.GUESS.value, repr(core_of(target)), str(target))
-    return code_key(kernel, str(choice.trace), str(target))
+        return code_key(kernel, ScheduleOrigin.GUESS.value, repr(core_of(target)), *targets)
+    return code_key(kernel, str(choice.trace), *targets)

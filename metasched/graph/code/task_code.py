@@ -29,6 +29,7 @@ def compile_task(
 ) -> TaskCode:
     """The machine code of a program by a choice. Raises ScheduleError and BuildError.
 
+    What is computed of constants once is code for this machine, which runs it, whatever else the target has.
     `strides` are those of arguments that have gaps between their rows, in elements, by name.
     """
     func = set_strides(_scheduled_func(program, choice), strides)
@@ -40,7 +41,7 @@ def compile_task(
         StepArgumentKind.PACKED: list(made),
     }
     places = {name: (kind, n) for kind, names in kinds.items() for n, name in enumerate(names)}
-    prologue = None if division.prologue is None else _step(division.prologue, places, target)
+    prologue = None if division.prologue is None else _step(division.prologue, places, target.runnable_here())
     main = _step(func if prologue is None else division.main, places, target)
     return TaskCode(main, prologue, choice.told, None if choice.trace is None else str(choice.trace))
 

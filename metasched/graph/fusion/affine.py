@@ -15,12 +15,16 @@ from metasched.support.data_classes import dataclass
 
 @dataclass(frozen=True)
 class Affine:
-    """`value * factor + offset`; None of either leaves it out. `steps`: operations by constants that make it."""
+    """`value * factor + offset`; None of either leaves it out. `steps`: operations by constants that make it.
+
+    `terms` are what the offset is the sum of, up to signs.
+    """
 
     value: SourceExpr
     factor: SourceExpr | None = None
     offset: SourceExpr | None = None
     steps: int = 0
+    terms: tuple[SourceExpr, ...] = ()
 
 
 IsConstant = Callable[[Read], bool]
@@ -59,7 +63,8 @@ def _scale_affine(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
     if inner.factor is not None or op is not BinOp.MUL:
         factor = Operation(op, inner.factor or FloatLit(1.0), by)
     offset = None if inner.offset is None else Operation(op, inner.offset, by)
-    return Affine(inner.value, factor, offset, inner.steps + 1)
+    terms = tuple(Operation(op, term, by) for term in inner.terms)
+    return Affine(inner.value, factor, offset, inner.steps + 1, terms)
 
 
 def _shift_affine(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
@@ -67,4 +72,4 @@ def _shift_affine(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
         offset: SourceExpr = by if op is BinOp.ADD else Prefix(UnOp.NEG, by)
     else:
         offset = Operation(op, inner.offset, by)
-    return Affine(inner.value, inner.factor, offset, inner.steps + 1)
+    return Affine(inner.value, inner.factor, offset, inner.steps + 1, (*inner.terms, by))

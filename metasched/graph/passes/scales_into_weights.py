@@ -1,8 +1,9 @@
 """Factors and offsets by constants, such as those of a batch norm, are worked out ahead; factors go into weights.
 
 A chain of sums and products with constants is a factor and an offset, each an array over the indices that the
-constants have: both are computed once. Where the value is a sum of products with weights, and the factor goes along
-dimensions that the weights have, the weights are multiplied by it, and nothing is left of it.
+constants have: both are computed once. A chain that does something else is left as it is: adding and taking away a
+large number rounds, and a product of large numbers may be infinite. Where the value is a sum of products with weights,
+and the factor goes along dimensions that the weights have, the weights are multiplied by it, and nothing is left of it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
+    Apply,
     Axis,
     IfElse,
     IntLit,
@@ -38,6 +40,9 @@ from metasched.ir.source import (
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
 from metasched.target import Target
+
+# What an offset is of the sum of its terms' sizes where they cancel out: a few units in the last place.
+_CANCELLED = 2.0**-20
 
 
 @graph_pass(after=("fusion",))
@@ -66,6 +71,7 @@ class _Weights:
         self.types = dict(graph.types)
         self._target = target
         self._readers: dict[str, int] = {}
+        self._computed: dict[tuple[str, tuple[str, ...]], Array] = {}
         for node in graph.nodes:
             for name in node.inputs:
                 self._readers[name] = self._readers.get(name, 0) + 1
@@ -85,15 +91,21 @@ class _Weights:
         self._readers[name] = 1
         return name
 
-    def value(self, e: SourceExpr, axes: tuple[str, ...], site: _Site) -> Array:
-        """The elements of an expression over constants, along some indices of a stage."""
+    def constant(self, e: SourceExpr, site: _Site) -> Array:
+        """The elements of an expression over constants, along the indices of a stage that it uses."""
+        axes = _axes_of(site, e)
         shape = tuple(site.extents[axis] for axis in axes)
         used = tuple(dict.fromkeys(read.buffer for read in reads(e)))
         types = {name: site.stages.types[name] for name in used} | {"=": ValueType(site.dtype, shape)}
         stage = Stage(None, "=", tuple(Axis(axis) for axis in axes), e)
         made, inputs, _ = canonical(Stages(types, used, frozenset(used), ("=",), (stage,)))
-        arrays = [self.arrays[site.given[name]] for name in inputs]
-        return compute_outputs(program_of(made, "constants"), arrays, self._target)[0]
+        given = tuple(site.given[name] for name in inputs)
+        program = program_of(made, "constants")
+        key = program.structural_hash(), given
+        if key not in self._computed:
+            arrays = [self.arrays[name] for name in given]
+            self._computed[key] = compute_outputs(program, arrays, self._target)[0]
+        return self._computed[key]
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,8 @@ def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
     if _occurrences(site.stage, found.value) != _occurrences(site.stage, part):
         # It is there in another form, too: what they share would be computed twice.
         return None
+    if not _is_sound(site, found, weights):
+        return None
     stages, value = site.stages, found.value
     scaled = None if found.factor is None else _scale_weights(site, found, weights)
     if scaled is None and _is_simple(found.factor) and _is_simple(found.offset):
@@ -167,6 +181,25 @@ def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
         stages, offset = _add_constant(stages, site, found.offset, weights)
         value = Operation(BinOp.ADD, value, offset)
     return _replace_part(stages, site.stage, part, value)
+
+
+def _is_sound(site: _Site, found: Affine, weights: _Weights) -> bool:
+    """Whether a factor and an offset, worked out ahead, do what the chain does.
+
+    They do not where one is too large to be a number, and where an offset is far smaller than what it is the sum of: it
+    is as if its terms had never been there, and the chain rounds to their digits.
+    """
+    made = [e for e in (found.factor, found.offset) if e is not None and not _is_simple(e)]
+    if not all(np.isfinite(weights.constant(e, site)).all() for e in made):
+        return False
+    if found.offset is None or len(found.terms) < 2:
+        return True
+    first, *others = (Apply("abs", (term,)) for term in found.terms)
+    total: SourceExpr = first
+    for other in others:
+        total = Operation(BinOp.ADD, total, other)
+    offset, size = (np.abs(weights.constant(e, site)) for e in (found.offset, total))
+    return not (offset < size * _CANCELLED).any()
 
 
 def _is_within(site: _Site, e: SourceExpr) -> bool:
@@ -194,8 +227,7 @@ def _add_constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights)
     """A new constant with the elements of an expression, and its read; the expression where it is one already."""
     if _is_simple(e):
         return stages, e
-    axes = _axes_of(site, e)
-    array = weights.value(e, axes, site)
+    axes, array = _axes_of(site, e), weights.constant(e, site)
     like = next((site.given[read.buffer] for read in reads(e)), "constant")
     name = weights.add(like, array, site.dtype)
     own = f"={name}"
@@ -232,7 +264,7 @@ def _scale_weights(site: _Site, found: Affine, weights: _Weights) -> Stages | No
         return None
     array = weights.arrays[site.given[weight.buffer]]
     along = [e.name if isinstance(e, Name) else "" for e in weight.indices]
-    values = weights.value(factor, axes, site)
+    values = weights.constant(factor, site)
     places = sorted(range(len(axes)), key=lambda n: along.index(inner[axes[n]]))
     shape = [1] * array.ndim
     for n in places:

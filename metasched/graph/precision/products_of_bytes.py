@@ -31,7 +31,7 @@ from metasched.ir.source import Apply, Axis, IfElse, IntLit, Name, Operation, Re
 from metasched.support.data_classes import dataclass
 
 TOTAL = DType.I32
-# The largest product of two bytes; sums of them have to fit a total.
+# The largest product of an unsigned byte and a signed one; sums of them have to fit a total.
 _LARGEST_PRODUCT = 255 * 128
 _LARGEST_TOTAL = 2**31 - 1
 # What makes an unsigned byte a signed one: no tensor instruction multiplies two unsigned ones.
@@ -89,7 +89,7 @@ class _Rewriting:
         kept = self._stages, dict(self._inputs)
         self._before = []
         first, second = self._factors(product)
-        if first is None or second is None or not _fits(product, first, second):
+        if first is None or second is None or not self._fits(product, first, second):
             self._stages, self._inputs = kept
             return False
         if self._dtype(first) is DType.U8 and self._dtype(second) is DType.U8:
@@ -211,6 +211,26 @@ class _Rewriting:
             zero = IntLit(int(known) - _SIGN_OFFSET) if known != _SIGN_OFFSET else None
         return replace(factor, element=Read(own, factor.element.indices), zero=zero)
 
+    def _fits(self, product: ProductSum, first: _Factor, second: _Factor) -> bool:
+        """Whether totals are exact, and the same zero points and scales are for all that is added up."""
+        summed = reduced_extents(product.stage)
+        largest = _LARGEST_PRODUCT
+        if self._stages.types[product.stage.buffer].dtype is not TOTAL:
+            # What is computed in 32 bits overflows there, too, and to the same number.
+            largest = max(largest, self._largest_number(first) * self._largest_number(second))
+        if prod(summed.values()) * largest > _LARGEST_TOTAL:
+            return False
+        if product.reduction.cond is not None and first.zero is not None and second.zero is not None:
+            return False  # How many terms there are depends on the condition.
+        parts = [part for factor in (first, second) for part in (factor.zero, factor.scale) if part is not None]
+        return not any(names_in(part) & summed.keys() for part in parts)
+
+    def _largest_number(self, factor: _Factor) -> int:
+        """How far a byte may be from its zero point, which is such a byte, too."""
+        lowest, highest = (0, 255) if self._dtype(factor) is DType.U8 else (-128, 127)
+        zero = 0 if factor.zero is None else literal(factor.zero)
+        return highest - lowest if zero is None else max(highest - int(zero), int(zero) - lowest)
+
     # --- stages
 
     def _new_stages(self, product: ProductSum, first: _Factor, second: _Factor) -> Iterator[Stage]:
@@ -291,17 +311,6 @@ class _Rewriting:
         type_ = ValueType(TOTAL, tuple(given[n] for n in kept))
         value = replace(product.reduction, axes=summed, operand=cast(Read(element.buffer, tuple(indices)), TOTAL))
         return Stage(None, self._declare_buffer(f"{element.buffer}c", type_), tuple(over[n] for n in kept), value)
-
-
-def _fits(product: ProductSum, first: _Factor, second: _Factor) -> bool:
-    """Whether totals are exact, and the same zero points and scales are for all that is added up."""
-    summed = reduced_extents(product.stage)
-    if prod(summed.values()) * _LARGEST_PRODUCT > _LARGEST_TOTAL:
-        return False
-    if product.reduction.cond is not None and first.zero is not None and second.zero is not None:
-        return False  # How many terms there are depends on the condition.
-    parts = [part for factor in (first, second) for part in (factor.zero, factor.scale) if part is not None]
-    return not any(names_in(part) & summed.keys() for part in parts)
 
 
 def _literals(value: SourceExpr) -> Iterator[int | float | bool]:

@@ -232,6 +232,7 @@ def _constants(node: Compute, prologue: StepCode, place: Mapping[str, ValuePlace
 
 def _run_prologues(packings: Iterable[_Packing], weights: Weights, graph: Graph, target: Target) -> None:
     """Run prologues, one after another: each on its constants, into its place among the weights."""
+    target = target.runnable_here()
     loaded: dict[str, LoadedStep] = {}
     copies = CopyMemory()
     for packing in packings:

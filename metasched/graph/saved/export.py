@@ -22,7 +22,8 @@ from metasched.graph.running.steps import ACTION_FUNCTIONS
 from metasched.graph.saved.exported_parts import NetworkExport, join_weights
 from metasched.graph.signature import Signature
 from metasched.graph.value_type import ValueType
-from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
+from metasched.runtime.export.artefact import EXPORTED_MACHINE, inlined_loader
+from metasched.runtime.export.instruction_sets import cpu_flags
 from metasched.target import CACHE_LINE, Target
 
 _LOADER_IMPORT = "from metasched.runtime.export.loader import Image, _dtype, _memory, _require\n"
@@ -37,7 +38,8 @@ def export_network(network: NetworkExport, target: Target, folder: str | Path) -
     """Write a network's files into a folder, which is made, and return its path.
 
     `network.py` has the function `run`; it reads `network.json`, `code.bin` and `weights.bin` beside it. Raises
-    NetworkError on other machines than Linux on x86-64, and where the folder has other things in it.
+    NetworkError on other machines than Linux on x86-64, for a target with instruction sets that an export cannot ask
+    for, and where the folder has other things in it.
     """
     if platform.system() != "Linux" or platform.machine() != EXPORTED_MACHINE:
         raise NetworkError(
@@ -96,7 +98,7 @@ def _describe_network(
     description = {
         "name": signature.name,
         "machine": EXPORTED_MACHINE,
-        "features": cpu_flags(target),
+        "features": cpu_flags(target, NetworkError),
         "inputs": _open_types(signature, signature.given, network.inputs),
         "outputs": _open_types(signature, signature.returned, network.outputs),
         "states": _types(tuple(signature.held.items())),

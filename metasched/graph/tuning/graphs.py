@@ -12,7 +12,7 @@ from typing import TypeAlias
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.base import Database
 from metasched.database.database_registry import DatabaseLike, opened_database
-from metasched.database.record import Record
+from metasched.database.record import Record, TaskKey
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice
 from metasched.graph.code.default_choice import is_small
@@ -78,13 +78,14 @@ class NetworkReport:
 
     Attributes:
         tables: the tasks of each network with their best times.
-        reports: what came of each task that was tuned, by its key.
+        reports: what came of each task that was tuned, by what its records share: networks for several targets, or
+            timed in other surroundings, may have one program as several tasks.
         before_s: of each network, seconds of the tuned kernels as they were guessed.
         after_s: the same with the best found. Both are of those tasks that have a time.
         trials: candidates measured, earlier ones included; `measured` of them now.
         elapsed_s: seconds that it took.
         interrupted: whether Ctrl-C ended it.
-        unchecked: tasks that were not measured as their results cannot be checked, by key, with the reason.
+        unchecked: tasks that were not measured as their results cannot be checked, by the same, with the reason.
         choices: of each network, what its tasks are scheduled by now.
         settlements: of each network, what came of timing the tuned kernels in its own call, in turns with what it ran
             before.
@@ -92,14 +93,14 @@ class NetworkReport:
     """
 
     tables: tuple[TaskTable, ...]
-    reports: Mapping[str, TuningReport]
+    reports: Mapping[TaskKey, TuningReport]
     before_s: tuple[float, ...]
     after_s: tuple[float, ...]
     trials: int
     measured: int
     elapsed_s: float
     interrupted: bool = False
-    unchecked: Mapping[str, str] = field(default_factory=dict)
+    unchecked: Mapping[TaskKey, str] = field(default_factory=dict)
     choices: tuple[Mapping[str, Choice], ...] = field(default=(), repr=False)
     settlements: tuple[Settlement, ...] = ()
     strips: tuple[StripSettlement, ...] = ()
@@ -133,6 +134,7 @@ class NetworkReport:
 class _SharedTask:
     """A task of the session, and how often each network runs it."""
 
+    key: TaskKey
     task: NetworkTask
     made: Task
     weights: dict[int, float] = field(default_factory=dict)
@@ -246,7 +248,7 @@ def _choices(database: Database, tuned: TunedGraph, settings: NetworkSettings) -
 
 def _shared_tasks(tuned: Sequence[TunedGraph], settings: NetworkSettings) -> list[_SharedTask]:
     """The tasks of all networks, each once."""
-    found: dict[tuple[object, ...], _SharedTask] = {}
+    found: dict[TaskKey, _SharedTask] = {}
     first: dict[str, Task] = {}  # by target: what does not depend on the program is worked out once
     for number, (graph, target) in enumerate(tuned):
         surroundings = surroundings_of(graph, target)
@@ -255,13 +257,13 @@ def _shared_tasks(tuned: Sequence[TunedGraph], settings: NetworkSettings) -> lis
                 continue
             has_constants = any(b.const for b in task.program.func.inputs)
             timed = surroundings if has_constants else Surroundings.NETWORK
-            key = (task.key, str(target), timed)
+            key = TaskKey.of(task.program, target, timed)
             if key not in found:
                 if str(target) not in first:
                     given = settings.rules, target
                     first[str(target)] = Task(task.program, *given, allow=settings.allow, knowledge=settings.knowledge)
                 made = first[str(target)].of_program(task.program, inputs_of(task.program), timed)
-                found[key] = _SharedTask(task, made)
+                found[key] = _SharedTask(key, task, made)
             found[key].weights[number] = float(task.weight)
     return list(found.values())
 
@@ -330,25 +332,25 @@ def _report(
     reports: Sequence[TuningReport],
     elapsed: float,
 ) -> NetworkReport:
-    by_key = {one.task.key: report for one, report in zip(shared, reports, strict=True)}
-    best = {key: _seconds(report.best) for key, report in by_key.items()}
-    guess = {key: _seconds(report.guess) or best[key] for key, report in by_key.items()}
     tables, before, after = [], [], []
-    for graph, _ in tuned:
+    for number, (graph, _) in enumerate(tuned):
+        by_key = {one.task.key: report for one, report in zip(shared, reports, strict=True) if number in one.weights}
+        best = {key: _seconds(report.best) for key, report in by_key.items()}
+        guess = {key: _seconds(report.guess) or best[key] for key, report in by_key.items()}
         tasks = tasks_of(graph)
         tables.append(TaskTable([_row(task, by_key.get(task.key)) for task in tasks]))
         before.append(sum(task.weight * (guess.get(task.key) or 0.0) for task in tasks))
         after.append(sum(task.weight * (best.get(task.key) or 0.0) for task in tasks))
     return NetworkReport(
         tables=tuple(tables),
-        reports=by_key,
+        reports={one.key: report for one, report in zip(shared, reports, strict=True)},
         before_s=tuple(before),
         after_s=tuple(after),
         trials=sum(report.records for report in reports),
         measured=sum(report.measured for report in reports),
         elapsed_s=elapsed,
         interrupted=session.interrupted,
-        unchecked={shared[n].task.key: reason for n, reason in session.unchecked.items()},
+        unchecked={shared[n].key: reason for n, reason in session.unchecked.items()},
     )
 
 

@@ -20,27 +20,8 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.errors import KernelError
 from metasched.runtime.compiled import KernelCode
-from metasched.target import Target
+from metasched.runtime.export.instruction_sets import cpu_flags
 
-# Instruction sets that code may rely on, by LLVM's name and by the kernel's in /proc/cpuinfo.
-_FEATURES = {
-    "sse4.1": "sse4_1",
-    "sse4.2": "sse4_2",
-    "avx": "avx",
-    "avx2": "avx2",
-    "fma": "fma",
-    "f16c": "f16c",
-    "avx512f": "avx512f",
-    "avx512bw": "avx512bw",
-    "avx512dq": "avx512dq",
-    "avx512vl": "avx512vl",
-    "avx512cd": "avx512cd",
-    "avx512vnni": "avx512_vnni",
-    "avx512bf16": "avx512_bf16",
-    "amx-tile": "amx_tile",
-    "amx-int8": "amx_int8",
-    "amx-bf16": "amx_bf16",
-}
 # What an exported file imports, and what that imports.
 _RESERVED_MODULES = frozenset({"numpy", "ml_dtypes", *sys.stdlib_module_names})
 EXPORTED_MACHINE = "x86_64"
@@ -58,7 +39,8 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
     run on the pool of threads that the process has, or on one that it brings.
 
     Folders that are missing are made. Raises KernelError on another kind of machine, for a path that is no `.py` file
-    or cannot be written, and for a name that Python cannot import or that hides another module.
+    or cannot be written, for a name that Python cannot import or that hides another module, and for a target with
+    instruction sets that an export cannot ask for.
     """
     path = Path(path)
     _require_module(path)
@@ -117,11 +99,6 @@ def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
         f"    {code.name!r}, PARAMETERS, _CODE, {code.entry!r}, _POOL, _TABLE,\n"
         f"    {EXPORTED_MACHINE!r}, FEATURES, _HELD\n)\n"
     )
-
-
-def cpu_flags(target: Target) -> list[str]:
-    """The instruction sets that code for a target may rely on, by their names in /proc/cpuinfo."""
-    return sorted(_FEATURES[f] for f in target.features if f in _FEATURES)
 
 
 def inlined_loader() -> str:

@@ -33,6 +33,25 @@ _SYMBOLS = 2
 _ABSOLUTE_64_RELOCATION = 1
 _NO_TILES_STATUS = 3
 _Pointer = ctypes.c_void_p
+# Instruction sets that the kernel does not tell, or not before a version that machines may not have yet: where the CPU
+# tells them, as a subleaf of extended features, a register and a bit. Whether the system saves the vectors that they
+# need is told by the sets that they build on, which code asks for, too.
+_EXTENDED_FEATURES = 7
+_UNTOLD = {
+    "gfni": (0, 2, 8),
+    "avx512vbmi": (0, 2, 1),
+    "avx512_vbmi2": (0, 2, 6),
+    "avx512_vnni": (0, 2, 11),
+    "avx512_bitalg": (0, 2, 12),
+    "avx512_vpopcntdq": (0, 2, 14),
+    "avx512_fp16": (0, 3, 23),
+    "avx_vnni": (1, 0, 4),
+    "avx512_bf16": (1, 0, 5),
+    "avx_ifma": (1, 0, 23),
+}
+# push rbx; mov r8, rdx; mov eax, edi; mov ecx, esi; cpuid; mov [r8], eax; mov [r8 + 4], ebx; mov [r8 + 8], ecx;
+# mov [r8 + 12], edx; pop rbx; ret
+_CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
 _SCALARS = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
@@ -111,9 +130,14 @@ class Image:
                 struct.pack_into("<Q", self.memory, self._offsets[section[7]] + offset, address)
 
     def _protect(self) -> None:
-        library = ctypes.CDLL(None, use_errno=True)
-        if self._code_size and library.mprotect(_Pointer(self.base), ctypes.c_size_t(self._code_size), 1 | 4):
-            raise ImportError(f"the system does not let memory be made executable (error {ctypes.get_errno()})")
+        if self._code_size:
+            _make_executable(self.base, self._code_size)
+
+
+def _make_executable(address: int, size: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.mprotect(_Pointer(address), ctypes.c_size_t(size), 1 | 4):
+        raise ImportError(f"the system does not let memory be made executable (error {ctypes.get_errno()})")
 
 
 def _memory(nbytes: int) -> mmap.mmap:
@@ -135,9 +159,31 @@ def _require(machine: str, features: Sequence[str]) -> None:
         raise ImportError(f"this code is for Linux on {machine}")
     text = Path("/proc/cpuinfo").read_text()
     flags = next((line.split(":")[1].split() for line in text.splitlines() if line.startswith("flags")), [])
-    missing = [f for f in features if f not in flags]
+    missing = [f for f in features if f not in flags and not _cpu_tells(f)]
     if missing:
         raise ImportError(f"this CPU lacks {', '.join(missing)}, which this kernel was compiled for")
+
+
+def _cpu_tells(flag: str) -> bool:
+    """Whether the CPU itself tells that it has an instruction set, of those that kernels may not tell."""
+    if flag not in _UNTOLD or _cpuid(0, 0)[0] < _EXTENDED_FEATURES:
+        return False
+    subleaf, register, bit = _UNTOLD[flag]
+    if subleaf > _cpuid(_EXTENDED_FEATURES, 0)[0]:
+        return False
+    return bool(_cpuid(_EXTENDED_FEATURES, subleaf)[register] >> bit & 1)
+
+
+def _cpuid(leaf: int, subleaf: int) -> tuple[int, ...]:
+    """The registers eax, ebx, ecx and edx of the instruction."""
+    memory = _memory(_PAGE)
+    memory[: len(_CPUID)] = _CPUID
+    code = ctypes.c_char.from_buffer(memory)
+    _make_executable(ctypes.addressof(code), _PAGE)
+    registers = (ctypes.c_uint32 * 4)()
+    run = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, _Pointer)(ctypes.addressof(code))
+    run(leaf, subleaf, ctypes.addressof(registers))
+    return tuple(registers)
 
 
 def _dtype(name: str) -> np.dtype[Any]:

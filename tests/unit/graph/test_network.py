@@ -14,6 +14,7 @@ from metasched.graph.ir import GraphError
 from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from tests.support.onnx_models import model, node, random, value
+from tests.support.targets import pretend_lacking
 
 A, B = random(2, 3), random(2, 3, seed=1)
 
@@ -124,3 +125,11 @@ def test_what_no_output_needs_is_left_out() -> None:
     less = remove_dead_code(dataclasses.replace(graph, outputs=(("P", "P"),)))
     assert [n.op for n in less.nodes] == ["Sub", "Relu"]
     less.validate()
+
+
+def test_what_is_for_a_cpu_with_more_packs_its_weights_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = pretend_lacking(monkeypatch, "avx")
+    x, w = random(64, 128), random(128, 192, seed=1)
+    net = ms.load_onnx(model([node("MatMul", "X w")], [value("X", x)], constants={"w": w}), target=far).compile()
+    assert not net.runs_here
+    np.testing.assert_allclose(net(x), x @ w, rtol=1e-4, atol=1e-4)

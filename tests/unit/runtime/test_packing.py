@@ -17,6 +17,8 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.errors import KernelError
+from metasched.runtime.compiled import build
+from tests.support.targets import pretend_lacking
 
 PACKED = ("dense_bias_relu.weights", "conv2d_nhwc.weights")
 TEXT = """
@@ -39,10 +41,10 @@ def arrays(program: ms.Program) -> list[np.ndarray]:
     return found
 
 
-def expert(name: str) -> tuple[ms.Kernel, list[np.ndarray]]:
+def expert(name: str, target: ms.Target | None = None) -> tuple[ms.Kernel, list[np.ndarray]]:
     found = operators.expert(name)
     program = found.program()
-    return ms.compile(program, trace=found.trace), arrays(program)
+    return ms.compile(program, trace=found.trace, target=target), arrays(program)
 
 
 def scores(*steps: str) -> ms.Kernel:
@@ -86,6 +88,22 @@ def test_room_that_nothing_is_stored_to_is_zero(monkeypatch: pytest.MonkeyPatch)
     panels = next(array for array in kernel.pack(b, bias).arrays if array.shape == (3, 80, 32))
     assert np.count_nonzero(panels == 0) >= 3 * 80 * 32 - b.size
     assert np.count_nonzero(panels) == b.size
+
+
+def test_weights_of_a_kernel_for_a_cpu_with_more_are_packed_by_code_for_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[ms.Target] = []
+
+    def recording_build(func: Any, target: ms.Target) -> Any:
+        used.append(target)
+        return build(func, target)
+
+    monkeypatch.setattr("metasched.runtime.packed.build", recording_build)
+    far = pretend_lacking(monkeypatch, "avx")
+    kernel, (x, *weights) = expert("dense_bias_relu.weights", far)
+    assert kernel.pack(*weights)(x).tobytes() == kernel(x, *weights).tobytes()
+    assert used == [ms.Target.detect(far.threads), far], "the packing, and the kernel"
 
 
 def test_weights_are_copied() -> None:

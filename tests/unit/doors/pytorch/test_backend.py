@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -420,3 +421,17 @@ def test_numbers_of_a_model_whose_sizes_vary_are_no_reason_to_take_it_apart() ->
             torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
     assert [len(report.networks) for report in backend.reports] == [1, 1]
     assert not any(report.refused for report in backend.reports)
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_zeros_of_both_signs_are_numbers_of_their_own_and_nan_is_one() -> None:
+    def model(x: Any, by: float) -> Any:
+        return x / by
+
+    backend = TorchBackend()
+    fast = torch.compile(model, backend=backend, dynamic=True)
+    with torch.no_grad():
+        for number in (2.5, 0.0, -0.0, math.nan, 0.0, float("nan"), -0.0):
+            x = torch.ones(3)
+            torch.testing.assert_close(fast(x, number), model(x, number), equal_nan=True)
+    assert len(backend.networks) == 4

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, NodeOrigin
 from metasched.graph.ir import Graph
-from metasched.graph.passes.constant_folding import constant_folding
+from metasched.graph.passes import constant_folding as constant_folding_module
+from metasched.graph.passes.constant_folding import compute_outputs, constant_folding
 from metasched.graph.value_type import ValueType
+from metasched.runtime.compiled import build
+from metasched.target import Target
 from tests.support.graphs import context
+from tests.support.targets import pretend_lacking
 
 
 def _weighted(rows: int) -> Graph:
@@ -44,3 +51,21 @@ def test_what_is_larger_than_what_it_is_made_of_is_not_kept() -> None:
     graph, given = builder.graph("wide", [("y", y)]), context()
     assert len(list(constant_folding(graph, given).computes)) == 2
     assert "not computed ahead: `t`" in given.remarks[0]
+
+
+def test_constants_of_what_is_for_a_cpu_with_more_are_computed_by_code_for_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[Target] = []
+
+    def recording_build(func: Any, target: Target) -> Any:
+        used.append(target)
+        return build(func, target)
+
+    monkeypatch.setattr(constant_folding_module, "build", recording_build)
+    far = pretend_lacking(monkeypatch, "avx")
+    graph = _weighted(4)
+    transposed = next(iter(graph.computes))
+    (made,) = compute_outputs(transposed.program, [graph.constants["w"]], far)
+    np.testing.assert_array_equal(made, graph.constants["w"].T)
+    assert used == [Target.detect(far.threads)]

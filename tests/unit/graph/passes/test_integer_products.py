@@ -231,6 +231,19 @@ def test_totals_that_32_bits_may_not_hold_stay_in_f32() -> None:
     assert multiplied(ms.load_onnx(made).optimised) == []
 
 
+@pytest.mark.parametrize(("zero", "products"), [(0, 0), (128, 1)], ids=["unsigned", "centred"])
+def test_totals_of_two_unsigned_bytes_fit_with_their_zero_points(zero: int, products: int) -> None:
+    """40,000 products of 255 by 255 are more than 32 bits hold, of 255 by 127 they are not."""
+    highest = np.full((40_000, 2), 255, U8)
+    constants = {"s": np.float32(1), "zx": np.array(0, U8), "zw": np.array(zero, U8), "W": highest}
+    nodes = [
+        node("DequantizeLinear", "X s zx", "d"),
+        node("DequantizeLinear", "W s zw", "wd"),
+        node("MatMul", "d wd"),
+    ]
+    assert len(multiplied(computed(nodes, {"X": highest.T}, constants, step=1e5))) == products
+
+
 @pytest.mark.parametrize("x_zero", [-5, 0], ids=["zero point", "symmetric"])
 def test_signed_activations_become_unsigned_for_signed_weights(x_zero: int) -> None:
     nodes, constants = qdq_conv(of_bytes(4, 4, 3, 3), np.zeros(4, I8), x_type=I8, x_zero=x_zero)

@@ -63,6 +63,33 @@ def test_factors_and_offsets(body: str, line: str) -> None:
     assert last_line(folded(body)) == line
 
 
+MAGIC = "float[3] c = {12582912, 12582912, 0.5}"
+LEFT_ALONE = {
+    # Adding and taking away a large number rounds.
+    f"m (float[4, 3] x) => (y) <{MAGIC}> {{ a = Add(x, c)  y = Sub(a, c) }}":
+        "Y[i0, i1] = A[i0, i1] + B[i1] - B[i1]",
+    # The factor before it goes into the weights all the same.
+    f"""m (float[5, 4] x) => (y) <{WEIGHTS}, float[3] s = {{1, 2, 3}}, float c = {{12582912}}> {{
+        p = MatMul(x, w)  q = Mul(p, s)  a = Add(q, c)  y = Sub(a, c)
+    }}""": "Y[i0, i1] = T0[i0, i1] + 12582912.0 - 12582912.0",
+    # A product of factors that is infinite.
+    "m (float[4, 3] x) => (y) <float[3] c = {1e30, 1, 1}> { a = Mul(x, c)  y = Mul(a, c) }":
+        "Y[i0, i1] = A[i0, i1] * B[i1] * B[i1]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "line"), LEFT_ALONE.items(), ids=["rounds", "rounds a product", "infinite"])
+def test_chains_that_do_more_than_a_factor_and_an_offset_stay(body: str, line: str) -> None:
+    graph = network(body).graph
+    assert last_line(scales_into_weights(fusion(graph, context()), context())) == line
+
+
+def test_rounding_by_a_large_number_is_kept() -> None:
+    rounds = network(f"m (float[2, 3] x) => (y) <{MAGIC}> {{ a = Add(x, c)  y = Sub(a, c) }}")
+    x = np.array([[0.3, 1.7, 0.25], [100.49, -2.6, 3]], np.float32)
+    np.testing.assert_array_equal(rounds(x), [[0, 2, 0.25], [100, -3, 3]])
+
+
 def test_weights_that_others_read_stay() -> None:
     graph = folded(
         f"m (float[5, 4] x) => (y, z) <float[4, 3] w = {{{ONES}}}, float[3] s = {{1, 2, 3}}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from metasched.graph.tuning.strip_turns import StripSettlement
 from metasched.graph.tuning.view import NetworkProgress
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.timing import Surroundings
+from metasched.measure.records import Measurement
+from metasched.measure.timing import Surroundings, TimingPlan
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from tests.support.fake_runner import AllFaster, FakeRunner
@@ -211,6 +213,41 @@ def test_two_networks_share_a_task(url: str) -> None:
     assert len(report.tables) == 2
     assert traces(a) == traces(b) != {}
     assert report.trials == 4
+
+
+class SlowWhereColdRunner(FakeRunner):
+    """What is timed with cold weights takes ten times as long."""
+
+    factor = 1.0
+
+    def submit(self, *given: Any, plan: TimingPlan | None = None, **more: Any) -> Future[Measurement]:
+        assert plan is not None
+        self.factor = 10.0 if plan.surroundings == Surroundings.LAST_CACHE.value else 1.0
+        return super().submit(*given, plan=plan, **more)
+
+    def seconds_of(self, program: Program, trace: str) -> float:
+        return self.factor * super().seconds_of(program, trace)
+
+
+def test_each_network_has_the_times_of_its_own_tasks(url: str) -> None:
+    """A network that fits in a cache and one that does not have the same programs, and other tasks."""
+    small, large = network(), network()
+    large.target = ms.Target.parse(str(large.target).replace(f"l2={large.target.l2} ", "l2=4096 "))
+    report = tune_networks(
+        [small, large],
+        32,
+        db=url,
+        runner=SlowWhereColdRunner(),
+        strategy="random",
+        scheduler="round_robin",
+        progress=False,
+    )
+    assert len(report.reports) == 4
+    rows, others = (table.rows for table in report.tables)
+    for row, other in zip(rows, others, strict=True):
+        assert (row.best_s is None) is (other.best_s is None)
+        assert row.best_s is None or other.best_s is None or row.best_s < 3e-5 < other.best_s
+    assert 0 < report.after_s[0] < 1e-4 < report.after_s[1]
 
 
 def test_networks_take_the_options_that_one_takes() -> None:
