@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from metasched.rules.facts import Factored, Tiled, Vectorized
+from metasched.rules.tasks import enough_tasks
 
 import metasched as ms
 
@@ -19,7 +20,7 @@ def short_rows(
     most: int = 8,
     rows: tuple[int, ...] = (8, 16, 32),
     lengths: tuple[int, ...] = (512, 2048, 8192),
-    tasks: int = 8,
+    tasks: int | None = None,
     lanes: int = 64,
 ) -> ms.Skip | None:
     """Let vectors go over whole rows of a few elements, such as the colours of a pixel or the coordinates of a point.
@@ -36,7 +37,7 @@ def short_rows(
         most: elements of a row, at most.
         rows: the possible rows of a vector.
         lengths: about how many elements a part has.
-        tasks: how many iterations outside are enough for threads.
+        tasks: how many iterations outside are enough for threads; by default four for each, and eight at least.
         lanes: the most lanes that a vector may have.
     """
     info = sch.describe(block)
@@ -52,7 +53,7 @@ def short_rows(
     if sch.choose("rows of a vector", [SEVERAL, ms.LEFT_ALONE]) == ms.LEFT_ALONE:
         return None
     fused = sch.fuse(*sch.get_loops(block)[-2:])
-    if (info.size(info.iters[:-2]) or 1) < tasks and outer.extent * inner.extent > max(lengths):
+    if (info.size(info.iters[:-2]) or 1) < enough_tasks(sch, tasks) and outer.extent * inner.extent > max(lengths):
         parts = sorted({_divisor(outer.extent, length // inner.extent) * inner.extent for length in lengths})
         _, fused = sch.split(fused, [None, sch.sample_categorical(parts, name="length")])
     sch.vectorize(fused, lanes=sch.sample_categorical(widths, name="lanes"))
