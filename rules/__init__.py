@@ -4,6 +4,7 @@ Its files, in reading order; first what several rules share:
 
 - `facts`: The typed facts on blocks that rules exchange; they are not recorded in a trace
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
+- `tasks`: How many iterations outside are enough for the threads of a target
 - `own_loops`: The loop that each iteration variable of a block is bound to
 - `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
   is

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from metasched.rules.tasks import enough_tasks
+
 import metasched as ms
 
 
 @ms.rule
 def long_rows(
-    sch: ms.Schedule, block: ms.BlockRV, *, tasks: int = 8, longest: int = 1 << 16, tiny: int = 1 << 16
+    sch: ms.Schedule, block: ms.BlockRV, *, tasks: int | None = None, longest: int = 1 << 16, tiny: int = 1 << 16
 ) -> ms.Skip | None:
     """Cut the innermost loop of element-wise blocks into parts, where few iterations are outside it for threads.
 
@@ -15,7 +17,7 @@ def long_rows(
     do without one of them. The parts' length is a random variable, half of the time whole lines of vectors.
 
     Args:
-        tasks: how many iterations outside are enough for threads.
+        tasks: how many iterations outside are enough for threads; by default four for each, and eight at least.
         longest: the most elements of a part.
         tiny: instances below which threads take longer to start than they gain.
     """
@@ -29,7 +31,7 @@ def long_rows(
     outside, row = info.size(info.spatial[:-1]), info.spatial[-1].extent
     if outside is None or row is None:
         return ms.skip("its extents depend on tile sizes")
-    if outside >= tasks:
+    if outside >= enough_tasks(sch, tasks):
         return ms.skip(f"{outside} iterations outside are enough for threads")
     if outside * row < tiny:
         return ms.skip(f"it is so small ({outside * row} instances) that starting threads would take longer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from metasched.rules.facts import Factored, Placed
+from metasched.rules.tasks import enough_tasks
 
 import metasched as ms
 
@@ -13,7 +14,7 @@ ONE_PASS = "one pass"
 
 @ms.rule
 def row_parts(
-    sch: ms.Schedule, block: ms.BlockRV, *, tasks: int = 8, longest: int = 1 << 16, tiny: int = 1 << 16
+    sch: ms.Schedule, block: ms.BlockRV, *, tasks: int | None = None, longest: int = 1 << 16, tiny: int = 1 << 16
 ) -> ms.Skip | None:
     """Sum exponentials over the parts of a long row, each relative to the maximum of its part, in one pass.
 
@@ -25,7 +26,7 @@ def row_parts(
     Few operators: the others have no exponentials, or are left to `row_chain`, as rows are many or short.
 
     Args:
-        tasks: how many rows are enough for threads.
+        tasks: how many rows are enough for threads; by default four for each, and eight at least.
         longest: the most elements of a part.
         tiny: elements of all rows below which threads take longer to start than they gain.
     """
@@ -39,7 +40,7 @@ def row_parts(
     rows, row = info.size(info.spatial), info.size(info.reduction)
     if rows is None or row is None:
         return ms.skip("its extents depend on tile sizes")
-    if rows >= tasks and row * info.dtype.bytes <= sch.target.l2:
+    if rows >= enough_tasks(sch, tasks) and row * info.dtype.bytes <= sch.target.l2:
         return ms.skip(f"{rows} rows that fit in the second cache are enough for threads")
     if rows * row < tiny:
         return ms.skip(f"it is so small ({rows * row} elements) that starting threads would take longer")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from metasched.rules.facts import Factored, Tiled
+from metasched.rules.tasks import enough_tasks
 
 import metasched as ms
 
 
 @ms.rule
 def row_runs(
-    sch: ms.Schedule, block: ms.BlockRV, *, lengths: tuple[int, ...] = (512, 2048, 8192), tasks: int = 8
+    sch: ms.Schedule, block: ms.BlockRV, *, lengths: tuple[int, ...] = (512, 2048, 8192), tasks: int | None = None
 ) -> ms.Skip | None:
     """Fuse innermost loops whose elements lie one after another, where rows alone fill vectors badly.
 
@@ -22,7 +23,7 @@ def row_runs(
 
     Args:
         lengths: the possible lengths of a part.
-        tasks: how many iterations outside are enough for threads.
+        tasks: how many iterations outside are enough for threads; by default four for each, and eight at least.
     """
     info = sch.describe(block)
     reason = _find_obstacle(sch, block, info)
@@ -36,7 +37,8 @@ def row_runs(
         return ms.skip(f"its rows ({row} elements) fill vectors")
     fused = sch.fuse(*sch.get_loops(block)[-len(run) :])
     outside = info.size(info.iters[: -len(run)]) or 1
-    if info.trivial and not info.reduces and outside < tasks and (info.size(run) or 0) > max(lengths):
+    few = info.trivial and not info.reduces and outside < enough_tasks(sch, tasks)
+    if few and (info.size(run) or 0) > max(lengths):
         sch.split(fused, [None, sch.sample_categorical(list(lengths), name="length")])
     return None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import lcm, prod
 
 from metasched.rules.facts import Factored, Tiled, Vectorized
+from metasched.rules.tasks import enough_tasks
 
 import metasched as ms
 
@@ -19,7 +20,7 @@ def short_rows(
     most: int = 8,
     rows: tuple[int, ...] = (8, 16, 32),
     lengths: tuple[int, ...] = (512, 2048, 8192),
-    tasks: int = 8,
+    tasks: int | None = None,
     lanes: int = 64,
 ) -> ms.Skip | None:
     """Let vectors go over whole rows of a few elements, such as the colours of a pixel or the coordinates of a point.
@@ -28,7 +29,7 @@ def short_rows(
     them: it is loaded as vectors and shuffled (`a[n, (i + 1) % 3]`, `m[h, w]` for each of three colours). Where all of
     it lies as the result does, `row_runs` makes vectors that are whole. Whether vectors take several rows is a
     structural choice, how many a random variable. Where few iterations are left outside for threads, rows are cut into
-    parts whose length is one as well.
+    parts of whole vectors, of which the last is shorter, and whose length is one as well.
 
     Few operators: those of the library have as many channels as fill vectors; images have three, and points.
 
@@ -36,7 +37,7 @@ def short_rows(
         most: elements of a row, at most.
         rows: the possible rows of a vector.
         lengths: about how many elements a part has.
-        tasks: how many iterations outside are enough for threads.
+        tasks: how many iterations outside are enough for threads; by default four for each, and eight at least.
         lanes: the most lanes that a vector may have.
     """
     info = sch.describe(block)
@@ -52,9 +53,8 @@ def short_rows(
     if sch.choose("rows of a vector", [SEVERAL, ms.LEFT_ALONE]) == ms.LEFT_ALONE:
         return None
     fused = sch.fuse(*sch.get_loops(block)[-2:])
-    if (info.size(info.iters[:-2]) or 1) < tasks and outer.extent * inner.extent > max(lengths):
-        parts = sorted({_divisor(outer.extent, length // inner.extent) * inner.extent for length in lengths})
-        _, fused = sch.split(fused, [None, sch.sample_categorical(parts, name="length")])
+    if (info.size(info.iters[:-2]) or 1) < enough_tasks(sch, tasks) and outer.extent * inner.extent > max(lengths):
+        _, fused = sch.split(fused, [None, sch.sample_categorical(_whole_lengths(lengths, widths), name="length")])
     sch.vectorize(fused, lanes=sch.sample_categorical(widths, name="lanes"))
     sch.add_fact(block, Vectorized())
     return None
@@ -103,6 +103,7 @@ def reads_near_by(read: ms.ReadInfo, outer: str, within: frozenset[str], most: i
     return all(outer not in use and within.isdisjoint(use) for use in others[:-1])
 
 
-def _divisor(number: int, wanted: int) -> int:
-    """The largest divisor of a number that is no more than wanted."""
-    return next(n for n in range(min(wanted, number), 0, -1) if number % n == 0)
+def _whole_lengths(lengths: tuple[int, ...], widths: list[int]) -> list[int]:
+    """Lengths of parts in whole vectors of any of the widths: the last part alone is shorter, and has a tail."""
+    whole = lcm(*widths)
+    return sorted({max(length // whole, 1) * whole for length in lengths})

@@ -9,6 +9,9 @@ from metasched.rules.short_rows import SEVERAL, reads_near_by
 
 import metasched as ms
 
+# Rows that vectors have room for, for each row that there is, up to which tails cost less than following saves.
+_MOST_ROOM = 1.25
+
 
 @ms.rule
 def short_sums(
@@ -24,8 +27,9 @@ def short_sums(
 
     So it is where a small matrix is applied to each of many points or pixels: as tiles, its results would fill a part
     of a vector. What a row sums lies near by, and is loaded as vectors and shuffled; the matrix is a pattern that all
-    vectors share. The terms are unrolled. An element-wise block that alone reads the sums follows in the same vectors.
-    Whether vectors take several rows is a structural choice, how many a random variable.
+    vectors share. The terms are unrolled. An element-wise block that alone reads the sums follows in the same vectors,
+    where these are whole or nearly all of them. Whether vectors take several rows is a structural choice, how many a
+    random variable.
 
     Few operators: those of the library sum over more than a vector has.
 
@@ -47,9 +51,9 @@ def short_sums(
         return ms.skip(f"{min(rows)} of its rows ({inner.extent} elements) are more than vectors may have")
     if sch.choose("rows of a vector", [SEVERAL, ms.LEFT_ALONE]) == ms.LEFT_ALONE:
         return None
-    whole = [count for count in counts if outer.extent % count == 0]
-    follower = _follower(sch, info) if whole else None
-    count = sch.sample_categorical(counts if follower is None else whole, name="rows")
+    filling = [count for count in counts if _fills(outer.extent, count)]
+    follower = _follower(sch, info) if filling else None
+    count = sch.sample_categorical(counts if follower is None else filling, name="rows")
     along, within, *summed = sch.get_loops(block)[len(info.spatial) - 2 :]
     if follower is not None:
         around, along = sch.split(along, [None, count])
@@ -66,6 +70,12 @@ def short_sums(
 def _vectorize(sch: ms.Schedule, block: ms.BlockRV, along: ms.LoopRV, within: ms.LoopRV, lanes: ms.Int) -> None:
     sch.vectorize(sch.fuse(along, within), lanes=lanes)
     sch.add_fact(block, Vectorized())
+
+
+def _fills(extent: int, count: int) -> bool:
+    """Whether vectors of so many rows are whole, or a last one that is not takes a small part of the time of all."""
+    room = -(-extent // count) * count
+    return room == extent or (extent >= 2 * count and room <= _MOST_ROOM * extent)
 
 
 def _follower(sch: ms.Schedule, info: ms.BlockInfo) -> ms.BlockRV | None:

@@ -162,7 +162,7 @@ def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[
 
 def least_of(view: StatementView) -> float:
     """Cycles that no schedule of one statement is thought to go below: as `least_cycles` of a program."""
-    lanes = view.target.vector_bits / (8 * view.statement.store.element_bytes)
+    lanes = view.target.vector_bits / (8 * view.statement.computed_bytes)
     instructions = float(domain_left(view)[0]) * view.statement.operations.instructions
     in_vectors = instructions / (view.core.operations * lanes * max(view.target.threads, 1))
     return min(in_vectors, float(cycles_at_peak(view)[0])) if view.statement.intrinsics else in_vectors

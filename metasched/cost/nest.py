@@ -150,6 +150,11 @@ class Statement:
     positions: float = 0.0
 
     @property
+    def computed_bytes(self) -> int:
+        """Bytes of the widest type that is computed or stored: what is narrower takes as many vectors."""
+        return max(self.store.element_bytes, self.operations.widest)
+
+    @property
     def depth(self) -> int:
         """How many loops are around one operation: all of them, unless a tensor intrinsic does the inner ones."""
         return len(self.loops) if self.tensor is None else self.tensor.depth

@@ -20,7 +20,8 @@ class Operations:
     divisions, math functions, maxima of floats and products of integers count by their cost. `conversions` are casts of
     what is read, which are apart from them: there are as many as reads, and a register tile reads an operand once.
     `of_update` are the instructions by which a value is reduced into its accumulator. `long` are divisions and roots
-    of floats: the instructions of each, and the iteration variables that it depends on.
+    of floats: the instructions of each, and the iteration variables that it depends on. `widest` are the bytes of the
+    widest type of operations on data and of their operands, 0 without one.
     """
 
     arithmetic: int
@@ -32,6 +33,7 @@ class Operations:
     conversions: int = 0
     of_update: float = 0.0
     long: tuple[tuple[float, frozenset[str]], ...] = ()
+    widest: int = 0
 
     @property
     def flops(self) -> int:
@@ -61,6 +63,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
         conversions=counter.conversions,
         of_update=update,
         long=_long_operations(value, ranges),
+        widest=max(_widest_bytes(value), 0 if reducer is None else value.dtype.compute.bytes),
     )
 
 
@@ -157,6 +160,38 @@ def _long_operations(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[flo
             found.append((functions()[node.func].cost, free_vars(node)))
         stack.extend(child for child in node.children() if isinstance(child, Expr) and not isinstance(node, Load))
     return tuple(found)
+
+
+def _widest_bytes(value: Expr) -> int:
+    """Bytes of the widest type that an operation on data has, or one of its operands; 0 without an operation.
+
+    What nothing is read for is no data: constants, and indices, whose type is wider than what code generation computes
+    them in.
+    """
+    nodes, stack = [], [value]
+    while stack:
+        nodes.append(stack.pop())
+        stack.extend(_operands(nodes[-1]))
+    data: dict[int, int] = {}  # The bytes of each node that is data.
+    widest = 0
+    for node in reversed(nodes):
+        operands = [data[id(operand)] for operand in _operands(node) if id(operand) in data]
+        if operands or isinstance(node, Load):
+            data[id(node)] = node.dtype.bytes
+        if operands:
+            widest = max(widest, _computed_bytes(node), *operands)
+    return widest
+
+
+def _operands(node: Expr) -> tuple[Expr, ...]:
+    """What an expression computes its value of: of a read, nothing."""
+    return () if isinstance(node, Load) else tuple(e for e in node.children() if isinstance(e, Expr))
+
+
+def _computed_bytes(node: Expr) -> int:
+    """Bytes of what a node is computed in, which of a type of storage is another where it is arithmetic."""
+    is_moved = isinstance(node, Select | Cast)
+    return node.dtype.bytes if is_moved else node.dtype.compute.bytes
 
 
 # A maximum of floats that passes NaN on: the maximum, a comparison, and a selection by it.

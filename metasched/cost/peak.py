@@ -13,9 +13,9 @@ from metasched.target import Target
 
 
 def flops_per_cycle(statement: Statement, target: Target, core: Core) -> float:
-    """Operations a cycle of one core: a multiply-add for each lane of full vectors, or those of the fastest tensor
-    intrinsic that the target has for such products, whether or not the statement uses it."""
-    vectors = 2.0 * core.operations * target.vector_bits / (8 * statement.store.element_bytes)
+    """Operations a cycle of one core: a multiply-add for each lane of full vectors of the widest type, or those of the
+    fastest tensor intrinsic that the target has for such products, whether or not the statement uses it."""
+    vectors = 2.0 * core.operations * target.vector_bits / (8 * statement.computed_bytes)
     usable = (i for i in statement.intrinsics if i.features <= target.features)
     return max([vectors, *(2.0 * i.products / i.throughput for i in usable)])
 

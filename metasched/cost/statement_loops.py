@@ -24,10 +24,11 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 class Vector:
     """How a statement uses vectors.
 
-    `steps` counts vectors of `lanes` along the vectorised loop and `strips` the machine's vectors that they take;
-    `useful` is the share of lanes at work, `masked` that of vectors with a mask (a tail that is no power of two),
-    `inside` the product of the loops inside it. `of_terms` says where all of the loop is one vector of terms of a
-    reduction, inside other loops of terms: it is then no loop, and each lane is a sum of its own until these end.
+    `steps` counts vectors of `lanes` along the vectorised loop and `strips` the machine's vectors that they take, in
+    the widest type that is computed; `useful` is the share of lanes at work, `masked` that of vectors with a mask (a
+    tail that is no power of two), `inside` the product of the loops inside it. `of_terms` says where all of the loop is
+    one vector of terms of a reduction, inside other loops of terms: it is then no loop, and each lane is a sum of its
+    own until these end.
     """
 
     lanes: Array
@@ -136,7 +137,7 @@ class StatementLoops:
         extent = self.extents[depth]
         lanes = self.full(1.0) if slot is None else lanes_used(self.full(0.0) + self.sizes[slot], extent)
         steps = np.ceil(extent / lanes)
-        strips = steps * vectors_for(lanes, 8 * self.statement.store.element_bytes, self.target.vector_bits)
+        strips = steps * vectors_for(lanes, 8 * self.statement.computed_bytes, self.target.vector_bits)
         tail = extent - np.floor(extent / lanes) * lanes
         masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
         inside = np.prod(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one

@@ -30,7 +30,7 @@ def rule(name: str) -> ms.Rule:
 def apply(text: str, *names: str | ms.Rule, seed: int = 0, **params: int) -> tuple[ms.Schedule, list[Outcome]]:
     """A draw from the space of these rules, and what each did."""
     rules = tuple(rule(n) if isinstance(n, str) else n for n in names)
-    sch = ms.Schedule(ms.parse_program(text, **params), seed=seed)
+    sch = ms.Schedule(ms.parse_program(text, **params), TARGET, seed=seed)
     return sch, list(FromRules(rules).run(sch))
 
 

@@ -80,6 +80,16 @@ def test_terms_that_a_condition_leaves_out_are_no_operations() -> None:
     assert few == pytest.approx(every / 4)
 
 
+@pytest.mark.parametrize("stored", ["u8", "i16", "bf16"])
+def test_the_least_is_of_vectors_of_what_is_computed(stored: str) -> None:
+    """Were the results counted in vectors of bytes, a machine could do four times as much as it can."""
+    text = "program p(A: f32[4096]) -> B: {0}[4096]:\n    B[i] = {0}(A[i] * A[i] + A[i])"
+    bare = "program p(A: f32[4096]) -> B: f32[4096]:\n    B[i] = A[i] * A[i] + A[i]"
+    narrow, wide = (ms.parse_program(each).func for each in (text.format(stored), bare))
+    assert least_cycles(narrow, SERVER) == pytest.approx(least_cycles(wide, SERVER) * 3 / 2)  # with the conversion
+    assert expectation_of(narrow, SERVER).efficiency <= expectation_of(wide, SERVER).efficiency
+
+
 def test_an_intrinsic_of_the_target_does_more_in_a_cycle() -> None:
     program = operators.load("matmul_nn", M=512, N=512, K=512, T="u8", U="i8", ACC="i32")
     vectors = least_cycles(program.func, SERVER)

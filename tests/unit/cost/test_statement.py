@@ -169,6 +169,52 @@ def test_operations(e: Expr, reducer: Reducer | None, flops: int, instructions: 
     assert (found.flops, found.instructions) == (flops, instructions)
 
 
+_HALF = Load("H", (Var("i"),), DType.F16)
+_DOUBLE = Load("D", (Var("i"),), DType.F64)
+_BYTE = Load("U", (Var("i"),), DType.U8)
+
+
+@pytest.mark.parametrize(
+    ("e", "reducer", "widest"),
+    [
+        (A, None, 0),
+        (A * B, None, 4),
+        (A, Reducer.SUM, 4),
+        (Cast(A, DType.U8), None, 4),
+        (Cast(Cast(N, DType.F32) * A, DType.U8), None, 4),
+        (Cast(_DOUBLE, DType.F32) * A, None, 8),
+        (_HALF * _HALF, None, 4),
+        (_HALF, Reducer.MAX, 4),
+        (Select(Binary(BinOp.LT, Var("i"), Const(8)), _HALF, lift(0.0, _HALF)), None, 2),
+        (Cast(Var("i") * 2, DType.F32) * A, None, 4),
+        (Binary(BinOp.MAX, _BYTE, Cast(Const(0.0, DType.F32), DType.U8)), Reducer.MAX, 1),
+    ],
+)
+def test_the_widest_type_is_what_data_are_computed_in(e: Expr, reducer: Reducer | None, widest: int) -> None:
+    """Of storage floats the one of their arithmetic; indices and constants are no data, and what is moved is not
+    computed.
+    """
+    assert count(e, reducer, {}).widest == widest
+
+
+@pytest.mark.parametrize("stored", ["u8", "i16", "f16"])
+def test_arithmetic_takes_the_vectors_of_what_it_is_computed_in(stored: str) -> None:
+    text = """
+program square(X: {0}[4096]) -> Y: {0}[4096]:
+    Y[i] = {0}((f32(X[i]) * 0.5 + 1.0) * f32(X[i]))
+"""
+
+    def operations(dtype: str, lanes: int) -> float:
+        sch = Schedule(parse_program(text.format(dtype)))
+        sch.vectorize(sch.get_loops(sch.get_block("Y"))[0], lanes=lanes)
+        features = FeatureProgram(sch.func, (), AVX512)(np.empty((1, 0), np.int64))[0]
+        return float(np.exp2(features[NAMES.index("s0.operation_cycles")]) - 1)
+
+    assert operations(stored, 64) == pytest.approx(operations(stored, 16))
+    assert operations(stored, 16) == pytest.approx(operations(stored, 8) / 2)
+    assert operations(stored, 64) >= operations("f32", 64)
+
+
 def test_what_a_tile_reads_is_converted_once() -> None:
     """Eight rows of four vectors multiply twelve operands, where each product had two conversions of its own."""
     text = """

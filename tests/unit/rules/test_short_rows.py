@@ -39,14 +39,13 @@ def test_vectors_go_over_rows_and_nothing_is_gathered(text: str, block: str) -> 
     correct(sch)
 
 
-def test_rows_are_cut_into_parts_for_threads() -> None:
-    text = CROSSED.replace("N=40", "N=9000")
-    sch, _ = apply(text, "short_rows")
+@pytest.mark.parametrize("extent", [9000, 9001, 9973])
+def test_rows_are_cut_into_parts_of_whole_vectors_for_threads(extent: int) -> None:
+    sch = several(CROSSED.replace("N=40", f"N={extent}"))
     outer, inner = sch.describe(sch.get_block("c")).extents
     assert outer is not None
-    assert inner is not None
-    assert outer > 1
-    assert outer * inner == 27000
+    assert inner in (480, 2016, 8160)
+    assert outer == -(-3 * extent // inner)
     correct(sch)
 
 

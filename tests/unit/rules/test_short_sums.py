@@ -33,18 +33,27 @@ def several(text: str) -> ms.Schedule:
 
 
 @pytest.mark.parametrize(
-    ("text", "block", "loops"), [(COLOURS, "m", 4), (POINTS, "Y", 2), (COLOURS.replace("W=48", "W=41"), "m", 3)]
+    ("text", "block", "loops"),
+    [
+        (COLOURS, "m", 4),
+        (POINTS, "Y", 2),
+        (COLOURS.replace("W=48", "W=41"), "m", 4),
+        (COLOURS.replace("W=48", "W=13"), "m", 3),
+    ],
 )
 def test_vectors_go_over_rows_and_nothing_is_gathered(text: str, block: str, loops: int) -> None:
-    """Rows and their elements are one loop, cut where an element-wise block follows and vectors fill rows of pixels."""
+    """Rows and their elements are one loop, cut where an element-wise block follows and vectors fill rows of pixels,
+    or nearly so.
+    """
     sch = several(text)
     assert len(vars_of(sch, block)) == loops
     assert "masked.gather" not in emit(lower(sch.func, TARGET), TARGET).text
     correct(sch)
 
 
-def test_what_follows_is_in_the_same_vectors() -> None:
-    sch = several(COLOURS)
+@pytest.mark.parametrize("width", [48, 41])
+def test_what_follows_is_in_the_same_vectors(width: int) -> None:
+    sch = several(COLOURS.replace("W=48", f"W={width}"))
     sums, follower = (sch.describe(sch.get_block(name)) for name in ("m", "Y"))
     assert follower.loops[:2] == sums.loops[:2]
     assert follower.kinds[-1] is ms.LoopKind.VECTORIZED
