@@ -53,6 +53,7 @@ from metasched.graph.value_type import ValueType
 from metasched.lang.call_arguments import order_arguments
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
+from metasched.runtime.machine_check import lacking_here
 from metasched.support.cached import cached_property
 from metasched.target import Target
 
@@ -288,7 +289,7 @@ class Network(NetworkBase):
     @property
     def runs_here(self) -> bool:
         """Whether this machine has what the target has."""
-        return self.target.features <= Target.detect(threads=1).features
+        return not lacking_here(self.target)
 
     def settle(self, choices: Choices, db: DatabaseLike) -> Settlement:
         """Schedule tasks by those of the choices that are faster in this network's own call, and record what it runs.

@@ -9,6 +9,7 @@ Its files, in reading order:
 - `child_locks`: Locks of calls, which are free in a forked child: the thread that held one in the parent is not there
   to release it
 - `threads`: The process's table: where the code of kernels finds the pool of threads, and how many of them it may use
+- `machine_check`: Whether this machine can run code that was compiled for a target
 - `compiled`: A compiled kernel: object code that can travel between processes, and the same loaded and callable
 - `arguments`: Checks of what a kernel is called with
 - `export/`: Kernels as files of their own, which run without this package

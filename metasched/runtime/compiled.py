@@ -10,7 +10,8 @@ import logging
 import time
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from metasched.ir.nodes import Buffer, Func
 from metasched.runtime import threads
 from metasched.runtime.addresses import data_pointer
 from metasched.runtime.amx_permission import NO_TILES
+from metasched.runtime.machine_check import lacking_here, refusal
 from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -131,15 +133,16 @@ class CompiledKernel:
 
         self.binary = binary
         self._code = LoadedCode(binary.code)
-        self.address = self._code.address(binary.entry)
         slot = _POINTER.from_address(self._code.address(runtime.SLOT))
         weakref.finalize(self, _release, self._code, slot).atexit = False
         if binary.parallel:
             threads.state.load()
         _POINTER.from_address(self._code.address(runtime.STATE)).value = threads.state.address
         signature = ctypes.CFUNCTYPE(ctypes.c_int, *(p.ctype for p in binary.parameters), _POINTER)
-        self.function: Callable[..., int] = signature(self.address)
+        self.function: Callable[..., int] = signature(self._code.address(binary.entry))
         self.python_function = self._python_function()
+        if lacking_here(self.target):
+            self.function = self.python_function = partial(_refuse, self.target, binary.name)
 
     def _python_function(self) -> Callable[..., int]:
         """The entry that takes arrays: `Status.NOT_PLAIN` where they need the checks in Python."""
@@ -151,6 +154,13 @@ class CompiledKernel:
         kinds = (p.ctype if p.shape is None else ctypes.py_object for p in parameters)
         function: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(self._code.address(PYTHON_ENTRY))
         return function
+
+    @property
+    def address(self) -> int:
+        """Where the kernel's code begins. Raises KernelError on a machine that lacks instructions of its target."""
+        if lacking_here(self.target):
+            _refuse(self.target, self.binary.name)
+        return self._code.address(self.binary.entry)
 
     @property
     def parameters(self) -> tuple[KernelArgument, ...]:
@@ -210,6 +220,10 @@ class CompiledKernel:
                 raise_status(status, self.workspace_bytes)
 
         return call
+
+
+def _refuse(target: Target, name: str, *_: object) -> NoReturn:
+    raise refusal(target, f"`{name}`", "compile it for this machine: `ms.compile(program)`, or with its `trace`")
 
 
 def _release(code: LoadedCode, slot: ctypes.c_void_p) -> None:

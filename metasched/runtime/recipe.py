@@ -8,9 +8,9 @@ from metasched.errors import KernelError
 from metasched.ir.program import Program
 from metasched.runtime.callable_kernel import CallableKernel, Origin
 from metasched.runtime.compiled import CompiledKernel, build
+from metasched.runtime.machine_check import lacking_here, refusal
 from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
-from metasched.support.messages import listing
 from metasched.target import Target
 
 
@@ -36,17 +36,13 @@ class Recipe:
 
     def missing_features(self) -> tuple[str, ...]:
         """The instruction sets of the target that this machine lacks, sorted."""
-        return Target.detect(threads=1).lacking(self.target)
+        return lacking_here(self.target)
 
     def require_target(self) -> None:
         """Raise KernelError on a machine that cannot run the code: it would end the process there."""
-        lacking = self.missing_features()
-        if lacking:
-            raise KernelError(
-                f"a kernel of {self.program.key} was compiled for {self.target.name}, and this machine lacks "
-                f"{listing(lacking, most=4)} of it",
-                hint="compile it here: `ms.compile(program)`, or with the kernel's `trace`",
-            )
+        if self.missing_features():
+            hint = "compile it here: `ms.compile(program)`, or with the kernel's `trace`"
+            raise refusal(self.target, f"a kernel of {self.program.key}", hint)
 
     def compile(self) -> CompiledKernel:
         """Compile the program. Raises KernelError where the machine cannot run it."""

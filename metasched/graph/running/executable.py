@@ -29,6 +29,7 @@ from metasched.graph.running.plan import Arena
 from metasched.graph.running.steps import LoadedStep, StepTable, TableCall, TableEntry, require_success
 from metasched.graph.running.weights import Weights
 from metasched.runtime.addresses import data_pointer
+from metasched.runtime.machine_check import lacking_here, refusal
 from metasched.target import Target
 
 Roots = ctypes.Array[ctypes.c_int64]
@@ -79,6 +80,8 @@ class Executable:
         # Whether what is written is what a call returns, just so.
         self._is_plain = all(result.written is not None and result.count is None for result in plan.results)
         self._overwritten = {state.root for state in plan.kept}
+        self._target = target
+        self._runs_here = not lacking_here(target)
 
     @property
     def arena(self) -> Arena:
@@ -93,8 +96,9 @@ class Executable:
     def run(self, inputs: Sequence[Array], most: int = ENDLESS) -> list[Array]:
         """The outputs for arrays of the inputs' types; each loop takes so many steps at most.
 
-        Raises KernelError where a kernel fails.
+        Raises KernelError where a kernel fails, and on a machine that lacks instructions of the target.
         """
+        self._require_machine()
         taken, memory = [_readable_array(array) for array in inputs], self._take_memory()
         try:
             new = self._new_outputs(memory.roots, taken)
@@ -110,6 +114,7 @@ class Executable:
 
     def run_timed(self, inputs: Sequence[Array], most: int = ENDLESS) -> RunTimes:
         """The times of the kernels of one run, in order; each loop takes so many steps at most."""
+        self._require_machine()
         times, runs = ((ctypes.c_int64 * max(len(self._table), 1))() for _ in range(2))
         taken, memory = [_readable_array(array) for array in inputs], self._take_memory()
         try:
@@ -143,6 +148,10 @@ class Executable:
             others = len(plan.inputs) + len(self._written) + len(plan.moved) + plan.moving
             roots = (ctypes.c_int64 * (FIRST + others))(*own)
             return _CallMemory(arena, roots, self._table.call(roots, FIRST, len(plan.inputs) + len(self._written)))
+
+    def _require_machine(self) -> None:
+        if not self._runs_here:
+            raise refusal(self._target, "the network", "load it for this machine, without `target`")
 
     def _keep_states(self, roots: Roots) -> None:
         """Copy what states are next to where they are, as far as it was not computed there.
