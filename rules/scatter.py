@@ -91,8 +91,8 @@ class _Nest:
     only_terms: bool
 
 
-def _nest_of(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> _Nest | None:
-    """The order of a block's own loops in which it can be scattered."""
+def _nest_of(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shared: ms.LoopRV | None = None) -> _Nest | None:
+    """The order of a block's own loops in which it can be scattered; one that threads share is around the places."""
     own = [
         (handle, info.iter_of(name))
         for handle, name, held, kind in zip(sch.get_loops(block), info.loops, info.held, info.kinds, strict=True)
@@ -105,7 +105,11 @@ def _nest_of(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> _Nest |
         return None
     places = [over[it.name] for it in placed]
     others = [(handle, its) for handle, its in own if handle not in places]
-    inside = [handle for handle, its in others if its and not any(it.reduces or _decides(info, it) for it in its)]
+    inside = [
+        handle
+        for handle, its in others
+        if handle != shared and its and not any(it.reduces or _decides(info, it) for it in its)
+    ]
     moving = [it for it in info.spatial if it not in placed and it.extent != 1]
     enough = sch.target.threads * 64
     alone = not any((it.extent or 0) >= enough for it in moving) and (info.size(tuple(moving)) or 0) < enough
@@ -118,9 +122,10 @@ def _decides(info: ms.BlockInfo, it: ms.IterInfo) -> bool:
     return any(it.name in used for used in info.places.values())
 
 
-def _place(sch: ms.Schedule, block: ms.BlockRV) -> None:
-    """Put the loops over places inside those that decide them, and run them at the place of each term."""
-    found = _nest_of(sch, block, sch.describe(block))
+def _place(sch: ms.Schedule, block: ms.BlockRV, shared: ms.LoopRV | None = None) -> None:
+    """Put the loops over places inside those that decide them and the one that threads share, and run them at the place
+    of each term."""
+    found = _nest_of(sch, block, sch.describe(block), shared)
     assert found is not None
     sch.reorder(*found.around, *found.places, *found.inside)
     for loop in reversed(found.places):
@@ -160,7 +165,7 @@ def _sum_strips(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, limits:
         whole, partial = partial, sch.rfactor(near)
         sch.add_fact(whole, Factored())
     sch.add_fact(partial, Factored())
-    _place(sch, partial)
+    _place(sch, partial, strip)
     if near is not None:
         sch.unroll(near)
     sch.parallel(strip)

@@ -13,9 +13,9 @@ from metasched.compiler.lower.nest import (
     NameSupply,
     NestLoop,
     NestStmt,
+    When,
     assigns,
     loops,
-    map_assigns,
     map_children,
 )
 from metasched.errors import BuildError
@@ -77,10 +77,13 @@ def split_strip(loop: NestLoop, names: NameSupply) -> NestLoop:
 
 
 def substitute_loops(body: NestStmt, values: Mapping[str, Expr], guards: tuple[Expr, ...] = ()) -> NestStmt:
-    """`body` with loop variables replaced, and `guards` added to every assignment."""
+    """`body` with loop variables replaced, wherever they are read, and `guards` added to every assignment."""
     if not values and not guards:
         return body
     used = {var: free_vars(value) for var, value in values.items()}
+
+    def moved(e: Expr) -> Expr:
+        return simplify(substitute(e, values))
 
     def rename(found: frozenset[str]) -> frozenset[str]:
         return frozenset[str]().union(*(used.get(var, {var}) for var in found))
@@ -88,17 +91,28 @@ def substitute_loops(body: NestStmt, values: Mapping[str, Expr], guards: tuple[E
     def rewrite(a: Assign) -> NestStmt:
         positions = a.positions
         if positions is not None:
-            indices = tuple(simplify(substitute(i, values)) for i in positions.indices)
+            indices = tuple(map(moved, positions.indices))
             positions = replace(positions, indices=indices, value=substitute(positions.value, values))
         return replace(
             a,
-            indices=tuple(simplify(substitute(i, values)) for i in a.indices),
+            indices=tuple(map(moved, a.indices)),
             value=substitute(a.value, values),
-            guards=tuple(simplify(substitute(g, values)) for g in a.guards) + guards,
+            guards=tuple(map(moved, a.guards)) + guards,
             spatial=rename(a.spatial),
             reduction=rename(a.reduction),
             positions=positions,
-            wanted=tuple(simplify(substitute(condition, values)) for condition in a.wanted),
+            wanted=tuple(map(moved, a.wanted)),
         )
 
-    return map_assigns(body, rewrite)
+    def rewrite_all(stmt: NestStmt) -> NestStmt:
+        if isinstance(stmt, Assign):
+            return rewrite(stmt)
+        stmt = map_children(stmt, rewrite_all)
+        if isinstance(stmt, When):
+            return replace(stmt, conds=tuple(map(moved, stmt.conds)))
+        if isinstance(stmt, NestLoop) and (stmt.clips or stmt.place is not None):
+            place = None if stmt.place is None else moved(stmt.place)
+            return replace(stmt, clips=tuple(map(moved, stmt.clips)), place=place)
+        return stmt
+
+    return rewrite_all(body)

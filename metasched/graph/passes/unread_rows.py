@@ -77,14 +77,21 @@ def _find_unread_rows(form: Stages) -> Iterator[_KeptRows]:
             continue
         ((reader, read),) = found
         for axis, index in enumerate(read.indices):
-            rows = _rows_read(index, reader, form)
-            if rows is not None and rows[1] - rows[0] <= _MOST_SHARE_READ * form.types[stage.buffer].shape[axis]:
-                yield _KeptRows(stage, axis, *rows, reader)
+            rows, extent = _rows_read(index, reader, form), form.types[stage.buffer].shape[axis]
+            if rows is None:
+                continue
+            first, end = max(rows[0], 0), min(rows[1], extent)
+            if end - first <= _MOST_SHARE_READ * extent:
+                yield _KeptRows(stage, axis, first, end, reader)
 
 
 def _rows_read(index: SourceExpr, reader: Stage, form: Stages) -> tuple[int, int] | None:
-    """The first row that an index reaches where the reader has terms, and that after the last; None where it is not
-    linear, or no condition is about it."""
+    """The first row that an index may reach where the reader has terms, and that after the last; None where it is not
+    linear, or no condition is about it.
+
+    Rows between those that it reaches and the nearest that it reaches where there are no terms count as reached:
+    bounds of indices are seen in a program by its conditions, which say nothing of multiples.
+    """
     condition, extents = _condition(reader), form.extents(reader)
     names = names_in(index)
     asked = [part for part in conjuncts(condition) if names_in(part) <= names] if condition is not None else []
@@ -99,8 +106,15 @@ def _rows_read(index: SourceExpr, reader: Stage, form: Stages) -> tuple[int, int
         held = comparison_mask(part, grid, extents)
         met = met if held is None else met & held
     values = sum((factor * grid[atom.name] for atom, factor in at.terms if isinstance(atom, Name)), start=0)
-    reached = np.asarray(values + at.constant)[met]
-    return (int(reached.min()), int(reached.max()) + 1) if reached.size else None
+    rows = np.asarray(values + at.constant)
+    reached = rows[met]
+    if not reached.size:
+        return None
+    before, after = rows[rows < reached.min()], rows[rows > reached.max()]
+    return (
+        int(before.max() if before.size else reached.min() - 1) + 1,
+        int(after.min() if after.size else reached.max() + 1),
+    )
 
 
 def _copy_kept_rows(form: Stages, kept: _KeptRows) -> Stages:

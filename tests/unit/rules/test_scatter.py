@@ -36,6 +36,11 @@ FEW = """
 program few[N=50](X: i64[N]) -> C: i64[3]:
     C[v < 3] = sum[i if X[i] == v](1)
 """
+# With strips of whole rows, the places do not depend on the strip.
+ROWS = """
+program rows[R=2, T=8192, V=70](K: i64[T], X: i64[R, T]) -> S: i64[V]:
+    S[v < V] = sum[r < R, t < T if K[t] == v](X[r, t])
+"""
 TEXTS = {"histogram": HISTOGRAM, "embedding": EMBEDDING, "cells": CELLS}
 
 
@@ -56,6 +61,14 @@ def test_what_is_scattered_is_right_and_features_are_those_of_replayed_traces(te
         replayed = sketch.trace_of(row).apply_to(space.program)
         correct(replayed)
         np.testing.assert_allclose(features_of(replayed.func, AVX512), found, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_strips_of_terms_are_shared_whatever_decides_the_places(threads: int, seed: int) -> None:
+    sch = ms.Schedule(ms.parse_program(ROWS), AVX512.with_threads(threads), seed=seed)
+    assert rule("scatter")(sch, sch.get_block("S")) is None
+    assert "parallel" in print_func(sch.func)
 
 
 def test_few_places_are_a_choice_and_many_none() -> None:

@@ -76,3 +76,16 @@ def test_a_condition_that_is_not_there_any_more() -> None:
     every = replace(block, store=replace(block.store, value=block.store.value.then))
     with pytest.raises(BuildError, match="scattered loop without a place"):
         lower(query.replace_stmt(sch.func, block, every), HERE)
+
+
+@pytest.mark.parametrize("condition", ["r >= 1", "r > 3", "r // 2 >= 7", "2*r >= 7"])
+def test_a_loop_that_begins_later_moves_the_places_inside(condition: str) -> None:
+    text = f"program late[R=40](I: i64[R]) -> T: i64[9]:\n    T[i < 9] = sum[r < R if {condition} and i == I[r]](r)\n"
+    sch = Schedule(parse_program(text))
+    i, r = sch.get_loops(sch.get_block("T"))
+    sch.reorder(r, i)
+    sch.scatter(i)
+    places = np.arange(40) * 5 % 9
+    expected = reference(sch.program)(places)
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(places), expected)
+    np.testing.assert_array_equal(run_lir(lower(sch.func, HERE), [places]).data["T"], expected)

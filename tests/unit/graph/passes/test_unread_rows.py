@@ -41,8 +41,8 @@ def copied(graph: Graph) -> tuple[int, ...]:
     ("shape", "taps", "attributes", "expected"),
     [
         ((1, 2, 9, 8), (3, 3), {"pads": [6, 6, 6, 6], "dilations": [6, 6]}, (9, 20)),
-        # Every second row.
-        ((1, 2, 15, 14), (3, 3), {"pads": [8, 8, 8, 8], "dilations": [8, 8], "strides": [2, 2]}, (15, 30)),
+        # Every second row; conditions do not say that those before and after are not among them.
+        ((1, 2, 15, 14), (3, 3), {"pads": [8, 8, 8, 8], "dilations": [8, 8], "strides": [2, 2]}, (17, 30)),
         # Rows of padding after the last alone.
         ((1, 2, 9, 4), (2, 2), {"pads": [0, 0, 8, 1], "dilations": [8, 1]}, (9, 5)),
         ((1, 1, 7, 8, 9), (3, 3, 3), {"pads": [6, 7, 8] * 2, "dilations": [6, 7, 8]}, (7, 8, 25)),
@@ -61,3 +61,13 @@ def test_a_padded_copy_has_the_rows_that_are_read(
 def test_a_few_rows_stay() -> None:
     graph = convolution((1, 2, 5, 5), (3, 3), pads=[1, 1, 1, 1])
     assert passed(graph).nodes == graph.nodes
+
+
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation", "padding", "extent"),
+    [(3, 2, 2, 1, 5), (3, 2, 2, 3, 7), (3, 2, 4, 3, 8), (3, 3, 3, 2, 8), (2, 3, 1, 2, 7), (2, 2, 2, 1, 6)],
+)
+def test_rows_that_multiples_pass_over(taps: int, stride: int, dilation: int, padding: int, extent: int) -> None:
+    """The first row that the condition allows, or the last, is read by no term: bounds of the index allow it."""
+    ways = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads": [padding] * 4}
+    passed(convolution((1, 1, extent, extent), (taps, taps), **ways))
