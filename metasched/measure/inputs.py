@@ -202,7 +202,7 @@ def _integers(
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
     if argument.dtype.is_integer:
         low, high = _integers_within(argument.dtype, (low, high))
-    if low > high or low == high == 0:  # no integer in the caller's range but 0
+    if low > high or (span is not None and low == high):  # equal elements would tell nothing of where they are read
         return _random(argument, span, rng)
     if span is not None:
         # As near to zero as the caller's range allows.

@@ -88,7 +88,8 @@ def test_places_that_a_type_does_not_have_are_drawn_from_what_it_has() -> None:
     assert drawn.max() <= 100
 
 
-def test_a_range_whose_only_integer_is_zero_is_drawn_from_as_it_is() -> None:
-    drawn = integer_inputs(FUNC, given_inputs(FUNC, {"A": (-0.5, 0.5)}, 0), 0, 2)["A"]
-    assert np.abs(drawn).min() > 0
-    assert np.abs(drawn).max() <= 0.5
+@pytest.mark.parametrize(("low", "high"), [(-0.5, 0.5), (0.25, 1.25), (-3.75, -2.5)])
+def test_a_range_that_holds_one_integer_is_drawn_from_as_it_is(low: float, high: float) -> None:
+    drawn = integer_inputs(FUNC, given_inputs(FUNC, {"A": (low, high)}, 0), 0, 2)["A"]
+    assert len(set(drawn.tolist())) == drawn.size
+    assert low <= drawn.min() < drawn.max() <= high
