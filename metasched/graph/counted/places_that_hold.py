@@ -23,8 +23,7 @@ class PlacesThatHold:
     """Where a condition holds.
 
     Attributes:
-        places: i64, as many as the condition has elements: places in ascending order, and behind them the number of
-            elements.
+        places: i64, as many as there is room for: places in ascending order, and behind them the number of elements.
         number: how many places there are, one i64.
 
     """
@@ -42,10 +41,18 @@ def mask_absent(site: NodeSite, condition: GraphValue) -> GraphValue:
     return site.single([stage], condition.type, A=condition, S=site.view(number, ()))
 
 
-def places_that_hold(site: NodeSite, condition: GraphValue) -> PlacesThatHold:
-    """The places of a row of booleans, which has elements, where it is true."""
+def room_for(most: int) -> int:
+    """The room for what data decide to be so many at most: two at least.
+
+    A dimension of one is read at 0 wherever it lies, so nobody could say which one of a result data decide.
+    """
+    return max(most, 2)
+
+
+def places_that_hold(site: NodeSite, condition: GraphValue, room: int | None = None) -> PlacesThatHold:
+    """The places of a row of booleans, which has elements, where it is true. There is room for all, unless said."""
     (extent,) = condition.shape
-    found = places_in_rows(site, condition, extent)
+    found = places_in_rows(site, condition, extent if room is None else room)
     number = replace(site.view(found.number, ()), tally=tally_of(site.builder, condition))
     return PlacesThatHold(found.places, number)
 

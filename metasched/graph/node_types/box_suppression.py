@@ -14,7 +14,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold
+from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold, room_for
 from metasched.graph.errors import Unsupported
 from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, add_loop
 from metasched.graph.node_types.branches import build_branch
@@ -237,7 +237,7 @@ def _box_rows(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], p
         A=picked,
         S=None if picked.count is None else picked.count.number,
     )
-    found = places_that_hold(site, site.view(holds, (room,)))
+    found = places_that_hold(site, site.view(holds, (room,)), room_for(room))
     place = place_within("I[p]", room)
     image, class_ = f"{place} // {classes * most}", f"{place} // {most} % {classes}"
     box = f"A[{place} % {most}, {image}, {class_}]"
@@ -246,7 +246,7 @@ def _box_rows(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], p
     row = f"({image} if d == 0 else {class_} if d == 1 else {box})"
     made = site.single(
         [f"Y[p, d] = {row} if I[p] < {room} else 0"],
-        ValueType(DType.I64, (room, 3)),
+        ValueType(DType.I64, (room_for(room), 3)),
         A=picked,
         I=found.places,
         B=places,

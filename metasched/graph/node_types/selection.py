@@ -9,7 +9,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted.places_that_hold import mask_absent, places_that_hold
+from metasched.graph.counted.places_that_hold import mask_absent, places_that_hold, room_for
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
@@ -58,10 +58,10 @@ def _compress_by_data(site: NodeSite, x: GraphValue, axis: int, condition: Graph
         raise Unsupported(f"its condition has {room} elements, and there are {x.shape[axis]}")
     if not room or not x.type.size:
         raise Unsupported(f"{x.type} has no elements that {condition.type} could pick")
-    found, over = places_that_hold(site, mask_absent(site, condition)), indices(x.rank)
+    found, over = places_that_hold(site, mask_absent(site, condition), room_for(room)), indices(x.rank)
     place = at("I", [over[axis]])
     picked = at("A", [place_within(place, room) if dim == axis else name for dim, name in enumerate(over)])
-    type_ = ValueType(x.type.dtype, tuple(room if dim == axis else n for dim, n in enumerate(x.shape)))
+    type_ = ValueType(x.type.dtype, tuple(room_for(room) if dim == axis else n for dim, n in enumerate(x.shape)))
     stage = f"{at('Y', over)} = {picked} if {place} < {room} else {number(0, type_.dtype)}"
     made = site.single([stage], type_, A=x, I=found.places)
     return replace(made, count=ValueCount(found.number, axis))
@@ -77,10 +77,11 @@ def non_zero(site: NodeSite) -> Results:
         raise Unsupported(f"{x.type} has no places: it is one number, or has no elements")
     holds = x if x.type.dtype.is_bool else site.elementwise(f"{{0}} != {number(0, x.type.dtype)}", x, dtype=DType.BOOL)
     holds = mask_absent(site, replace(holds, count=x.count))
-    found = places_that_hold(site, site.view(holds, (x.type.size,)))
+    room = room_for(x.type.size)
+    found = places_that_hold(site, site.view(holds, (x.type.size,)), room)
     made = site.single(
         [f"Y[d, p] = {_coordinate(x.shape)} if I[p] < {x.type.size} else 0"],
-        ValueType(DType.I64, (x.rank, x.type.size)),
+        ValueType(DType.I64, (x.rank, room)),
         I=found.places,
     )
     return (replace(made, count=ValueCount(found.number, 1)),)

@@ -83,3 +83,19 @@ def test_what_is_selected_is_selected_from() -> None:
         ms.RefusedModel, match="data decide how many elements its data has, and not how many its condition"
     ):
         ms.load_onnx(model(other, [value("x", x), value("all", x > 0)], ["none"], {"zero": np.int32(0)}))
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"), [("Relu", {}), ("Transpose", {}), ("Unsqueeze", {}), ("Cast", {"to": 7})]
+)
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_is_selected_of_one_row_is_read(op: str, attributes: dict[str, Any], holds: bool) -> None:
+    x, condition = random(1, 3), np.array([holds])
+    nodes = [node("Compress", "X C", "rows", axis=0)]
+    nodes += [node(op, "rows zero" if op == "Unsqueeze" else "rows", "Y", **attributes)]
+    inputs = [value("X", x), value("C", condition)]
+    made = ms.load_onnx(model(nodes, inputs, ["Y"], {"zero": np.int64([0])} if op == "Unsqueeze" else {}))(x, condition)
+    rows = x[condition]
+    expected = {"Relu": np.maximum(rows, 0), "Transpose": rows.T, "Unsqueeze": rows[None], "Cast": rows.astype("i8")}
+    np.testing.assert_array_equal(made, expected[op])
+    assert made.shape == expected[op].shape
