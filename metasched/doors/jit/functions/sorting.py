@@ -79,8 +79,11 @@ def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: 
 @traces("digitize")
 def digitize(trace: ArrayTrace, x: Any, bins: Any, right: bool = False) -> Any:
     edges = require_known(trace.value(bins).constant, "whether its bins increase or decrease")
+    falls, rises = edges[1:] < edges[:-1], edges[1:] > edges[:-1]
+    if falls.any() and rises.any():
+        raise Unsupported("its bins neither increase nor decrease")
     side = "left" if right else "right"
-    if edges.size > 1 and edges[0] > edges[-1]:
+    if falls.any():
         return np.subtract(len(edges), trace.array(searchsorted(trace, edges[::-1], x, side)))
     return searchsorted(trace, edges, x, side)
 

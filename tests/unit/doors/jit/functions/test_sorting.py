@@ -64,6 +64,7 @@ def test_histograms() -> None:
     [
         (np.bincount, "`minlength`"),
         (lambda i: np.digitize(i, i), "increase or decrease is computed from data"),
+        (lambda i: np.digitize(i, [3, 1, 2]), "its bins neither increase nor decrease"),
         (lambda i: np.histogram(i, "auto"), "'auto' depends on data"),
     ],
 )
