@@ -9,20 +9,25 @@ from metasched.rules.facts import Placed, Threaded, Vectorized
 import metasched as ms
 
 SKIPPED = "skipped"
+EVERYWHERE = "skipped along all dimensions"
 
 
 @ms.rule
-def padding_terms(sch: ms.Schedule, block: ms.BlockRV, *, worth: float = 0.78, terms: int = 8) -> ms.Skip | None:
-    """Leave out the terms of a convolution that read rows of padding, where these are many.
+def padding_terms(
+    sch: ms.Schedule, block: ms.BlockRV, *, worth: float = 0.78, worth_everywhere: float = 0.96, terms: int = 8
+) -> ms.Skip | None:
+    """Leave out the terms of a convolution that read padding, where these are many.
 
     Of a window of 3 x 3 over 33 rows at a dilation of 12 a quarter of the terms read rows of padding, at one of 18 a
-    third. Zeros times infinite weights are no zeros: what these terms are is computed apart, once for all columns, and
-    ahead of calls where the weights are constant (`skip_padding`). Columns are left as they are: a tile in registers
-    has several of them. A structural choice: so, or `left alone`.
+    third. Zeros times infinite weights are no zeros: what these terms are is computed apart, and ahead of calls where
+    the weights are constant (`skip_padding`). A structural choice: those that read rows of padding are `skipped`, or
+    those that read columns, too, or all are `left alone`. Columns are asked before the loops over other terms, such as
+    those of channels, once for a tile in registers, which has several of them; not where lanes run along columns.
 
     Args:
-        worth: the largest share of the terms that may be left. Conditions on rows leave a tile in registers one row:
-            where more terms were left, as of 12 x 12 by 5 x 5, that cost as much.
+        worth: the largest share of the terms that may be left without those of rows. Conditions on rows leave a tile in
+            registers one row: where more terms were left, as of 12 x 12 by 5 x 5, that cost as much.
+        worth_everywhere: the same without those of rows and columns.
         terms: the fewest terms that a condition is to be asked once for.
     """
     info = sch.describe(block)
@@ -30,24 +35,45 @@ def padding_terms(sch: ms.Schedule, block: ms.BlockRV, *, worth: float = 0.78, t
         return ms.skip("it is no reduction that is not scheduled yet")
     if not info.dtype.is_float or any(read.dtype != info.dtype for read in info.reads):
         return ms.skip("terms of other types are summed by tensor instructions, several at once")
-    padded = [found for source in info.sources if len(found := sch.describe(sch.get_block(source)).inside) > 1]
-    if not padded:
+    padded = next((found for source in info.sources if len((found := _block(sch, source)).inside) > 1), None)
+    if padded is None:
         return ms.skip("it reads no padding of several dimensions")
-    steps = partial(_skip, block=block, dimensions=len(padded[0]) - 1)
-    reason = sch.refusal(steps)
+    every = len(padded.inside)
+    lacking = _obstacle(sch, block, every - 1, worth, terms)
+    ways = {} if lacking is not None else {SKIPPED: every - 1}
+    if not _has_lanes_along_last(info, padded) and _obstacle(sch, block, every, worth_everywhere, terms) is None:
+        ways[EVERYWHERE] = every
+    if lacking is not None and not ways:
+        return ms.skip(lacking)
+    how = sch.choose("padding_terms", [ms.LEFT_ALONE, *ways])
+    if how in ways:
+        _skip(sch, block, ways[how])
+    return None
+
+
+def _block(sch: ms.Schedule, name: str) -> ms.BlockInfo:
+    return sch.describe(sch.get_block(name))
+
+
+def _obstacle(sch: ms.Schedule, block: ms.BlockRV, dimensions: int, worth: float, terms: int) -> str | None:
+    """Why terms that read padding along so many dimensions are not left out; None where they may be."""
+    reason = sch.refusal(partial(_skip, block=block, dimensions=dimensions))
     if reason is not None:
-        return ms.skip(reason)
-    trial = sch.trial()
-    zeros, _ = trial.skip_padding(trial.get_block(info.name), len(padded[0]) - 1)
+        return reason
+    trial, name = sch.trial(), sch.describe(block).name
+    zeros, _ = trial.skip_padding(trial.get_block(name), dimensions)
     together = trial.describe(zeros)
     if (together.size(together.reduction) or terms) < terms:
-        return ms.skip("so few terms share a row that conditions would take longer")
-    present = trial.describe(trial.get_block(info.name)).present
-    if present > worth:
-        return ms.skip(f"{present:.0%} of its terms read no rows of padding")
-    if sch.choose("padding_terms", [ms.LEFT_ALONE, SKIPPED]) == SKIPPED:
-        steps(sch)
-    return None
+        return "so few terms share a row that conditions would take longer"
+    present = _block(trial, name).present
+    return f"{present:.0%} of its terms read no rows of padding" if present > worth else None
+
+
+def _has_lanes_along_last(info: ms.BlockInfo, padded: ms.BlockInfo) -> bool:
+    """Whether the last spatial variable, along which lanes run, is one that moves along the last padded dimension."""
+    last = [it.name for it in padded.spatial].index(list(padded.inside)[-1])
+    moving = [read.uses[last] for read in info.reads if read.buffer == padded.writes]
+    return any(info.spatial[-1].name in uses for uses in moving)
 
 
 def _skip(sch: ms.Schedule, block: ms.BlockRV, dimensions: int) -> None:

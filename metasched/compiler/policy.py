@@ -23,6 +23,10 @@ _SPARE_REGISTERS = 2
 # Imperfect tiles: for so many guards there are cases of whole and partial tiles, of each guard two.
 SPECIALISED_GUARDS = 2
 SPECIALISED_CASES = 2**SPECIALISED_GUARDS
+# Parts of a register tile that have a term where others do not: up to so many are cases of their own, the whole among
+# them, where all of them together are so many statements at most.
+MOST_TERM_CASES = 8
+MOST_STATEMENTS_IN_TERM_CASES = 1024
 
 # Lanes that are spread over up to so many times their number of elements are loaded with what lies between, and picked:
 # vectors and shuffles. Those further apart are loaded one by one.

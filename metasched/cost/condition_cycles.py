@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
-from metasched.cost.conditions import IsNegative, loops_in
+from metasched.cost.conditions import Condition, IsNegative, loops_in
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array, Ranges
-from metasched.cost.shares import Shares
+from metasched.cost.shares import Flags, Shares
 from metasched.cost.statement import StatementView, cache_per_view
 from metasched.support.data_classes import dataclass
 
@@ -45,15 +45,17 @@ def _bound_guards(view: StatementView) -> list[IsNegative]:
 
 
 def _share_within_bounds(view: StatementView, ranges: Ranges, within: Shares) -> Array:
-    lanes, loops, shares = np.minimum(view.vector.lanes, view.vector.extent), [], []
+    lanes = np.minimum(view.vector.lanes, view.vector.extent)
+    shares: dict[frozenset[int], Array] = {}
     for guard in _bound_guards(view):
         holds = within.holding_share(guard)
         if view.statement.vector in loops_in(guard):
             reached = ranges.reach(guard.value)[0] + 1.0
             holds = np.minimum(np.ceil(holds * reached / lanes) * lanes / reached, 1.0)
-        loops.append(loops_in(guard))
-        shares.append(holds)
-    share = share_of_terms(view) * joint_share(loops, shares, view.full(1.0))
+        # Two bounds over the same loops are the ends of one range: what they leave out is apart.
+        met = shares.get(loops_in(guard), view.full(1.0))
+        shares[loops_in(guard)] = np.maximum(met + holds - 1.0, 0.0)
+    share = share_of_terms(view) * joint_share(shares, view.full(1.0))
     for gate in view.statement.gates:
         if gate.skips:
             share = share * (1.0 - view.shares.copy_shares(gate.condition).excluded)
@@ -117,16 +119,16 @@ def share_of_terms(view: StatementView) -> Array:
     return share
 
 
-def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole: Array) -> Array:
-    """The share of instances for which all bounds hold, each over some loops, from that for which each one holds.
+def joint_share(shares: Mapping[frozenset[int], Array], whole: Array) -> Array:
+    """The share of instances for which all bounds hold, from that for which those over each set of loops do.
 
     A guard over some of the loops of another is of an outer split of the same axis, which implies it mostly, or which
     it implies: the lesser share counts. Others are taken to be independent.
     """
-    for n, mine in enumerate(loops):
-        if not any(mine < other for other in loops):
-            inside = [share for other, share in zip(loops, shares, strict=True) if other < mine]
-            whole = whole * np.minimum.reduce([shares[n], *inside])
+    for mine, share in shares.items():
+        if not any(mine < other for other in shares):
+            inside = [lesser for other, lesser in shares.items() if other < mine]
+            whole = whole * np.minimum.reduce([share, *inside])
     return whole
 
 
@@ -187,6 +189,43 @@ def _register_moves(view: StatementView) -> Array:
     return moves
 
 
+def asked_before_terms(view: StatementView, guard: Condition) -> Flags:
+    """Where a bound on an unrolled loop of a register tile is asked for all of the tile, before a loop over terms that
+    it does not depend on: lowering makes cases of the parts of the tile (`metasched.compiler.lower.term_cases`).
+
+    Not where bounds are on several loops of the tile, as on its rows and columns: of many parts few are whole.
+    """
+    if not isinstance(guard, IsNegative) or not _is_of_terms(view, guard):
+        return np.zeros(view.rows, np.bool_)
+    found: Flags = _bounds_tile(view, guard) & (_bounded_loops_of_tile(view) == 1)
+    return found
+
+
+@cache_per_view
+def _bounded_loops_of_tile(view: StatementView) -> Array:
+    by_loops = {loops_in(guard): guard for guard in _bound_guards(view) if _is_of_terms(view, guard)}
+    number = view.full(0.0)
+    for guard in by_loops.values():
+        number = number + _bounds_tile(view, guard)
+    return number
+
+
+def _bounds_tile(view: StatementView, guard: IsNegative) -> Flags:
+    """Where a bound is on one unrolled loop of a tile, inside of a loop over terms that it does not depend on, with one
+    that is not unrolled around both."""
+    found: Flags = np.zeros(view.rows, np.bool_)
+    rolled = over_terms = found
+    for number, loop in enumerate(view.statement.loops):
+        moves, unrolled = view.shares.moves(guard, number), view.unrolled[number] > 0
+        is_element = not loop.reduces and number != view.statement.vector
+        of_tile = moves & unrolled & rolled & over_terms & is_element
+        found = np.where(moves, of_tile & ~found, found)
+        # A loop over terms counts that is inside of all loops around the tile that the bound depends on.
+        over_terms = np.where(moves, of_tile, over_terms | (loop.reduces & (view.extents[number] > 1)))
+        rolled = rolled | (moves & ~unrolled)
+    return found
+
+
 def _is_of_terms(view: StatementView, bound: IsNegative) -> bool:
     """Whether a bound says of an element which terms it has, and is none of a tile: those are of one kind of loops."""
     return len({view.statement.loops[loop].reduces for loop in loops_in(bound)}) == 2
@@ -201,11 +240,13 @@ def branches(view: StatementView) -> Array:
             continue
         in_lanes, depends = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
         evaluated = view.full(0.0)
+        before_terms = asked_before_terms(view, guard)
         for loop in sorted(loops_in(guard)):
             moves = view.shares.moves(guard, loop)
             in_lanes |= moves & (loop == view.statement.vector)
             depends |= moves
-            evaluated = np.where(moves, view.outer[loop + 1] / view.instances, evaluated)
+            asked = moves & ~(before_terms & (view.unrolled[loop] > 0))
+            evaluated = np.where(asked, view.outer[loop + 1] / view.instances, evaluated)
         live = ~in_lanes & depends & (view.shares.holding_share(guard) < 1.0)
         unknown = view.shares.copy_shares(guard).evaluated
         found = found + live * unknown * np.minimum(evaluated / running_share(view), 1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.caches import CACHES
+from metasched.cost.condition_cycles import asked_before_terms
 from metasched.cost.conditions import DataCondition, IsNegative, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import take_level
@@ -72,7 +73,7 @@ def guards(view: StatementView) -> Columns:
         # `branches` counts those that are no bounds.
         if np.count_nonzero(unrolled) and isinstance(guard, IsNegative):
             # What unrolled loops alone decide is known when the code is made.
-            evaluated = rolled
+            evaluated = rolled & ~asked_before_terms(view, guard)
             over_terms = all(statement.loops[loop].reduces for loop in loops)
             inner = inner + live * (unrolled & evaluated) / (view.tile.operations if over_terms else 1.0)
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}

@@ -1,8 +1,8 @@
 """For which share of a statement's instances a condition holds, and of its unrolled copies where that is known.
 
 Arrays have a value for each row of a population. An index is taken to have each value between its least and its largest
-equally often, or, where loops over elements and over terms of a reduction are added (`h + r >= 1`), to be the sum of
-two numbers for which that is so.
+equally often, or, where loops over elements and over terms of a reduction are added (`h + 2*r >= 2`), to be the sum of
+two numbers for which that is so, of which that of terms is a multiple of their step.
 """
 
 from __future__ import annotations
@@ -60,6 +60,13 @@ class _IndexParts(NamedTuple):
     def span(self) -> Array:
         span: Array = self.copies.span + self.inside.span
         return span
+
+
+class _Steps(NamedTuple):
+    """What loops over terms add to an index: multiples of `step` from 0 to `span`."""
+
+    span: Array
+    step: Array
 
 
 class Shares:
@@ -143,7 +150,7 @@ class Shares:
             low, elements, terms = self._extent(condition.value)
             if isinstance(condition, IsNegative):
                 return _share_below(-low, elements, terms)
-            span = elements if terms is None else elements + terms
+            span = elements if terms is None else elements + terms.span
             share: Array = np.where((low <= 0) & (low + span >= 0), 1.0 / (span + 1.0), 0.0)
             return share
         every: Array = self._one
@@ -151,7 +158,7 @@ class Shares:
             every = every * self.holding_share(each)
         return every
 
-    def _extent(self, index: Index) -> tuple[Array, Array, Array | None]:
+    def _extent(self, index: Index) -> tuple[Array, Array, _Steps | None]:
         """The least value of an index, and how far loops over elements and over terms move it: None without terms."""
         low = self._ranges.sizes[index.constant] + self._none
         elements, terms = self._none, None
@@ -161,7 +168,8 @@ class Shares:
             span = coefficient * span
             low = low + np.minimum(span, 0.0) if least is None else low + coefficient * least + np.minimum(span, 0.0)
             if all(self._reducing[loop] for loop in loops_of(term.atom)):
-                terms = np.abs(span) if terms is None else terms + np.abs(span)
+                own = _Steps(np.abs(span), np.where(span != 0, np.abs(coefficient), np.inf))
+                terms = own if terms is None else _Steps(terms.span + own.span, np.minimum(terms.step, own.step))
             else:
                 elements = elements + np.abs(span)
         return low, elements, terms
@@ -285,26 +293,29 @@ def _zero_copies(reached: _IndexParts) -> CopyShares:
     return CopyShares(np.where(fixed, possible, 0.0), 1.0 - possible)
 
 
-def _share_below(limit: Array, elements: Array, terms: Array | None) -> Array:
-    """How often a number in 0 .. elements is below a limit, or the sum of it and another in 0 .. terms."""
+def _share_below(limit: Array, elements: Array, terms: _Steps | None) -> Array:
+    """How often a number in 0 .. elements is below a limit, or the sum of it and another of steps from 0 on."""
     first = elements + 1.0
     share: Array
     if terms is None:
         share = np.minimum(np.maximum(limit / first, 0.0), 1.0)
         return share
-    second = terms + 1.0
+    step = np.where(np.isfinite(terms.step), terms.step, 1.0)
+    number = np.floor(terms.span / step) + 1.0
+    beyond = step * number
     pairs = (
-        _count_pairs(limit)
-        - _count_pairs(limit - first)
-        - _count_pairs(limit - second)
-        + _count_pairs(limit - first - second)
+        _count_pairs(limit, step)
+        - _count_pairs(limit - first, step)
+        - _count_pairs(limit - beyond, step)
+        + _count_pairs(limit - first - beyond, step)
     )
-    share = np.minimum(np.maximum(pairs / (first * second), 0.0), 1.0)
+    share = np.minimum(np.maximum(pairs / (first * number), 0.0), 1.0)
     return share
 
 
-def _count_pairs(limit: Array) -> Array:
-    """Pairs of numbers from 0 on whose sum is below a limit."""
+def _count_pairs(limit: Array, step: Array) -> Array:
+    """Pairs of a number from 0 on, and a multiple of a step from 0 on, whose sum is below a limit."""
     positive = np.maximum(limit, 0.0).astype(np.float64)
-    pairs: Array = positive * (positive + 1.0) / 2.0
+    multiples = np.ceil(positive / step)
+    pairs: Array = multiples * positive - step * multiples * (multiples - 1.0) / 2.0
     return pairs

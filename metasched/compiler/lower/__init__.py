@@ -22,6 +22,7 @@ Its files; the passes come in the order in which they run:
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
 - `scatters`: of a scattered loop, only the iteration that data says has a term is run
 - `terms`: terms of a reduction that are not there become guards
+- `term_cases`: Terms that part of a register tile has: code for the whole tile, and for each part of it that occurs
 - `bounded_rows`: Terms of register tiles whose rows are there within bounds of their own: those that read padding, and
   last ones
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
@@ -62,6 +63,7 @@ from metasched.compiler.lower.scatters import place_terms
 from metasched.compiler.lower.specialise import specialise
 from metasched.compiler.lower.storage import Budget, Storage, place_storage
 from metasched.compiler.lower.strip_mining import split_strips
+from metasched.compiler.lower.term_cases import split_terms_by_tile
 from metasched.compiler.lower.terms import guard_terms
 from metasched.compiler.lower.unroll import check_copies, mark_unrolled
 from metasched.compiler.lower.widths import index_arithmetic_wraps
@@ -136,7 +138,7 @@ def _lower_to_nest(func: Func, target: Target) -> _LoweredNest:
     nest = specialise(cut_at_clamps(nest, names))
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
-    nest = roll_terms(guard_terms(place_terms(nest)), storages, target)
+    nest = split_terms_by_tile(roll_terms(guard_terms(place_terms(nest)), storages, target))
     nest = peel_last_blocks(order_operands(nest, storages, target, names))
     check_copies(nest)
     return _LoweredNest(func, place_guards(nest), storages, declined.warnings)

@@ -249,7 +249,7 @@ def _fold_constants(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     if isinstance(e, Const):
         return e
     if e.dtype is INDEX and not any(True for _ in loads(e)):
-        return simplify(e)
+        return drop_zero_quotients(simplify(e), ranges)
     folded = e.map(lambda child: _fold_constants(child, ranges))
     if isinstance(folded, Binary) and folded.op.is_comparison:
         known = _decide_condition(folded, ranges)

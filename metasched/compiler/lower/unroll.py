@@ -80,21 +80,21 @@ def check_copies(stmt: NestStmt) -> None:
 
     Copies that a condition on unrolled loops alone leaves out do not count.
     """
-    copies = _count_copies(stmt, ())
+    copies = count_copies(stmt, ())
     if copies > MAX_COPIES:
         raise BuildError("unroll too large", f"unrolling makes {copies} statements; at most {MAX_COPIES} are emitted")
 
 
-def _count_copies(stmt: NestStmt, unrolled: Path) -> int:
-    """The copies of statements inside these unrolled loops."""
+def count_copies(stmt: NestStmt, unrolled: Path) -> int:
+    """The copies of statements that are made of `stmt` inside these unrolled loops."""
     if isinstance(stmt, NestLoop):
         if stmt.tensor is not None:
             return 1
-        return _count_copies(stmt.body, (*unrolled, stmt) if stmt.unroll else unrolled)
+        return count_copies(stmt.body, (*unrolled, stmt) if stmt.unroll else unrolled)
     if isinstance(stmt, Many | NestRegion):
-        return sum(_count_copies(child, unrolled) for child in sequence(stmt))
+        return sum(count_copies(child, unrolled) for child in sequence(stmt))
     if isinstance(stmt, When):
-        return _count_copies(stmt.body, unrolled)
+        return count_copies(stmt.body, unrolled)
     assert isinstance(stmt, Assign)
     made = prod(loop.steps for loop in unrolled)
     counted: set[str] = set()

@@ -49,8 +49,9 @@ def skip_padding(ctx: Context, block: BlockName, dimensions: Number) -> tuple[Bl
 
     Args:
         block: the sum, of an operand that is padded times another. The padding is a block of its own, or inlined.
-        dimensions: how many of the operand's dimensions that have padding count, the outermost first. What tiles in
-            registers run along is better left as it is: a condition is asked for each of their elements.
+        dimensions: how many of the operand's dimensions that have padding count, the outermost first. A condition on
+            what an unrolled tile runs along is asked once for the tile where a loop over other terms is around it, and
+            for each of its elements otherwise.
 
     Requires:
         The block's loops are untransformed, it sums from 0, and all of its terms are there. The padding is a constant 0

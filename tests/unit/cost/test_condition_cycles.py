@@ -224,3 +224,50 @@ def test_the_fastest_order_of_loops_around_absent_terms_is_known(name: str) -> N
         if times[slow] / times[fast] > APART:
             assert cycles[slow] > cycles[fast], (slow, fast)
     assert max(cycles.values()) < transposed_in(ms.parse_program(WITH_ZEROS, **TRANSPOSED[name][0]), "plain strict")
+
+
+PADDED_COLUMNS = """
+program columns[H=33, W=33, D=18, CI=320, CO=64](X: f32[H, W, CI], K: f32[3, 3, CI, CO]) -> Y: f32[H, W, CO]:
+    Xp: f32[H + 2*D, W + 2*D, CI]
+    pad: Xp[h, w, c] = X[h - D, w - D, c] if h >= D and h < H + D and w >= D and w < W + D else 0
+    conv: Y[h, w, o] = sum[r < 3, s < 3, c < CI if {}](Xp[h + D*r, w + D*s, c] * K[r, s, c, o])
+"""
+ROWS = "h + D*r >= D and h + D*r < H + D"
+COLUMNS = "w + D*s >= D and w + D*s < W + D"
+# One core of a Zen 4, milliseconds, tiles of 6 columns and 64 channels: rows, and rows and columns, beside all terms.
+SHARE_OF_TIME = {18: (0.63, 0.42), 12: (0.76, 0.58), 6: (0.88, 0.78)}
+
+
+@pytest.mark.parametrize("dilation", SHARE_OF_TIME)
+def test_terms_of_columns_that_a_tile_lacks_take_no_time(dilation: int) -> None:
+    """Columns are asked before the loop over channels, for the tile at once."""
+
+    def cycles(condition: str) -> float:
+        sch = ms.Schedule(ms.parse_program(PADDED_COLUMNS.format(condition), D=dilation))
+        h, w, o, r, s, c = sch.get_loops(sch.get_block("conv"))
+        w0, w1 = sch.split(w, [None, 6])
+        sch.reorder(h, w0, r, s, c, w1, o)
+        sch.unroll(w1)
+        for lanes in (o, sch.get_loops(sch.get_block("pad"))[-1]):
+            sch.vectorize(lanes, lanes=16)
+        return expectation_of(sch.func, SERVER).cycles
+
+    everything = cycles("h >= 0")
+    rows, both = (cycles(condition) / everything for condition in (ROWS, f"{ROWS} and {COLUMNS}"))
+    assert (rows, both) == pytest.approx(SHARE_OF_TIME[dilation], rel=0.15)
+
+
+def test_of_a_tile_of_rows_and_columns_each_element_is_asked() -> None:
+    """A tile of 3 x 2 with its few whole parts costs more for conditions than one of 6 columns."""
+
+    def cycles(rows: int, columns: int) -> float:
+        sch = ms.Schedule(ms.parse_program(PADDED_COLUMNS.format(f"{ROWS} and {COLUMNS}"), H=12, W=12, D=1))
+        h, w, o, r, s, c = sch.get_loops(sch.get_block("conv"))
+        (h0, h1), (w0, w1) = sch.split(h, [None, rows]), sch.split(w, [None, columns])
+        sch.reorder(h0, w0, r, s, c, h1, w1, o)
+        for loop in (h1, w1):
+            sch.unroll(loop)
+        sch.vectorize(o, lanes=16)
+        return expectation_of(sch.func, SERVER).cycles
+
+    assert cycles(3, 2) > 1.1 * cycles(1, 6)

@@ -68,6 +68,8 @@ CONDITIONS = {
     "tile": compared(BinOp.LT, H * 4 + W, 42),
     "halo": compared(BinOp.GE, H + R, 2),
     "padded": PADDED,
+    "dilated": compared(BinOp.GE, H + R * 6, 6),
+    "dilated, of steps": compared(BinOp.LT, H * 2 + R * 8, 30),
     "parity": PARITY,
     "no parity": compared(BinOp.NE, (H + R) % 3, 0),
     "one": compared(BinOp.EQ, W, 2),

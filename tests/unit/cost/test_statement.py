@@ -287,11 +287,10 @@ def test_guards_of_one_axis_that_is_split_twice_leave_out_the_same() -> None:
 def test_guards_of_different_axes_are_independent() -> None:
     half, third, whole = (np.full(1, x, np.float32) for x in (0.5, 0.3, 1.0))
     i, j = frozenset({0, 2}), frozenset({1})
-    assert joint_share([i, j], [half, third], whole) == pytest.approx(0.15)
-    assert joint_share([i, frozenset({0})], [half, third], whole) == pytest.approx(0.3)
-    assert joint_share([frozenset({0}), i, j], [third, half, half], whole) == pytest.approx(0.15)
-    assert joint_share([i, i], [half, half], whole) == pytest.approx(0.25)
-    assert joint_share([], [], whole) == 1
+    assert joint_share({i: half, j: third}, whole) == pytest.approx(0.15)
+    assert joint_share({i: half, frozenset({0}): third}, whole) == pytest.approx(0.3)
+    assert joint_share({frozenset({0}): third, i: half, j: half}, whole) == pytest.approx(0.15)
+    assert joint_share({}, whole) == 1
 
 
 def test_a_loop_over_single_elements_counts_beside_its_work() -> None:

@@ -13,6 +13,7 @@ from tests.support.rulework import TARGET, correct, rule
 
 NAME = "padding_terms"
 ADDRESS = f"{NAME}(conv)/{NAME}"
+EVERYWHERE = "skipped along all dimensions"
 # Of each several rows of windows read padding.
 SMALL = {
     "conv2d_nhwc": {"H": 5, "W": 9, "CI": 6, "CO": 18, "R": 3, "P": 2, "D": 2},
@@ -23,9 +24,18 @@ SMALL = {
 
 @pytest.mark.parametrize("operator", SMALL)
 def test_results_are_the_same_under_the_other_rules(operator: str) -> None:
-    program = operators.load(operator, **SMALL[operator])
+    _check_way(operator, "skipped", SMALL[operator])
+
+
+@pytest.mark.parametrize("operator", ["conv2d_nhwc", "conv3d_ndhwc"])
+def test_without_columns_results_are_the_same(operator: str) -> None:
+    _check_way(operator, EVERYWHERE, {**SMALL[operator], "CI": 8})
+
+
+def _check_way(operator: str, how: str, params: dict[str, int]) -> None:
+    program = operators.load(operator, **params)
     space = ms.space(program, rules=[rule(NAME), *_preset()], target=TARGET)
-    sketch = space.sketch_near({ADDRESS: "skipped"})
+    sketch = space.sketch_near({ADDRESS: how})
     rows = sketch.repair(sketch.sample(np.random.default_rng(0), 8))
     row = rows[sketch.mask(rows)][0]
     sch = sketch.trace_of(row).apply_to(program)
@@ -46,7 +56,19 @@ def test_it_is_a_choice() -> None:
 
 def test_guesses_take_it_where_what_is_known_is_older() -> None:
     found = guess(operators.load("conv2d_nhwc", H=33, W=33, CI=320, CO=256, R=3, P=18, D=18), TARGET)
-    assert f'@ "{ADDRESS}" := "skipped"' in str(found.trace)
+    assert f'@ "{ADDRESS}" := "{EVERYWHERE}"' in str(found.trace)
+
+
+def test_columns_are_asked_for_where_channels_share_them_and_lanes_do_not_run_along_them() -> None:
+    assert _ways("conv2d_nhwc", {**SMALL["conv2d_nhwc"], "CI": 8}) == [ms.LEFT_ALONE, "skipped", EVERYWHERE]
+    assert _ways("conv2d_nchw", {**SMALL["conv2d_nchw"], "CI": 8}) == [ms.LEFT_ALONE, "skipped"]
+    many = {"H": 14, "W": 14, "CI": 8, "CO": 16, "R": 3, "P": 1}
+    assert _ways("conv2d_nhwc", many) == [ms.LEFT_ALONE, EVERYWHERE]
+
+
+def _ways(operator: str, params: dict[str, int]) -> list[str]:
+    space = ms.space(operators.load(operator, **params), rules=[rule(NAME)])
+    return [str(sketch.structure[ADDRESS]) for sketch in space]
 
 
 @pytest.mark.parametrize(

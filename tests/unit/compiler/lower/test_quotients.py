@@ -38,3 +38,18 @@ def test_fused_loops_of_one_iteration_leave_no_division() -> None:
     sch = ms.Schedule(ms.parse_program("program p[N=1, M=9](A: f32[N, M]) -> B: f32[N, M]:\n    B[i, j] = A[i, j]"))
     sch.parallel(sch.fuse(*sch.get_loops(sch.get_block("B"))))
     assert "%" not in print_kernel(lower(sch.func, AVX512))
+
+
+def test_conditions_of_terms_have_no_division_that_their_tile_decides() -> None:
+    """`i // 4` is the number of the tile of 4."""
+    sch = ms.Schedule(
+        ms.parse_program(
+            "program p[N=16, M=8](A: f32[N, M], B: f32[M, N]) -> C: f32[N, N]:\n"
+            "    C[i, j] = sum[k if i // 4 * 4 + k >= 6](A[i, k] * B[k, j])"
+        )
+    )
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, 4])
+    sch.reorder(i0, j, k, i1)
+    sch.unroll(i1)
+    assert "if i_0*4 + k >= 6:" in print_kernel(lower(sch.func, AVX512))

@@ -56,6 +56,25 @@ def test_of_volumes_planes_and_rows_are_left_out() -> None:
     assert "< 5" in condition
 
 
+def test_columns_are_left_out_where_channels_share_them() -> None:
+    (condition,) = sums(passed(convolution((1, 8, 5, 6), weights(3, 8, 3, 3), pads=[1, 1, 1, 1])))
+    assert condition.count(">=") == condition.count("<") == 2
+    assert "< 6" in condition
+    assert "< 7" in condition
+
+
+def test_windows_along_one_dimension_leave_out_its_terms() -> None:
+    for pads, taps in (([0, 3, 0, 3], (1, 7)), ([3, 0, 3, 0], (7, 1))):
+        (condition,) = sums(passed(convolution((1, 8, 17, 17), weights(3, 8, *taps), pads=pads)))
+        assert condition.count(">=") == condition.count("<") == 1
+
+
+def test_of_many_columns_rows_alone_are_left_out() -> None:
+    (condition,) = sums(passed(convolution((1, 8, 20, 200), weights(3, 8, 3, 3), pads=[1, 1, 1, 1])))
+    assert condition.count(">=") == condition.count("<") == 1
+    assert "< 21" in condition
+
+
 @pytest.mark.parametrize(
     ("shape", "taps", "attributes"),
     [
