@@ -240,8 +240,9 @@ def test_closing_ends_what_is_under_way(importable: None) -> None:
     for future in futures:
         with pytest.raises(RunnerClosed):
             future.result(timeout=60)
-    with pytest.raises(RunnerClosed):
-        runner.submit(PROGRAM, "good", "target")
+    for ask in (lambda: runner.submit(PROGRAM, "good", "target"), lambda: runner.prepare(PROGRAM)):
+        with pytest.raises(RunnerClosed, match="this runner is closed\n  hint: make another to measure more"):
+            ask()
     assert psutil.wait_procs([server, *workers], timeout=60)[1] == []
     runner.close()
 
