@@ -48,7 +48,7 @@ def parallel(ctx: Context, loop: LoopName) -> None:
 
     Requires:
         No reduction runs along the loop, its iterations write different elements, no loop around or inside it is
-        parallel, and none around it is vectorized. A loop between loops of a shared parallel region joins that region;
+        parallel, and none around it is vectorised. A loop between loops of a shared parallel region joins that region;
         a loop nested in a part of a region that one thread runs cannot be parallel.
 
     Rewrite:

@@ -32,7 +32,7 @@ def scatter(ctx: Context, loop: LoopName) -> None:
         One block is inside, a reduction, whose terms have a condition `place == v`, for the variable `v` of the loop,
         plus or minus what does not depend on it. The other side may be anything that no loop inside changes. Loops of
         the reduction are around the loop, or it is one, unless the initial value is written by a block of its own. No
-        loop around is vectorized, and none inside is parallel.
+        loop around is vectorised, and none inside is parallel.
 
     Rewrite:
         for i in 4096:                              for i in 4096:
