@@ -10,6 +10,7 @@ from metasched.calibration.store import calibration_file
 from metasched.cli.arguments import add_json, add_threads
 from metasched.cli.command import Console
 from metasched.cli.render import table
+from metasched.support.messages import counted
 
 _HEADER = ("constant", "default", "here", "measured", "reference", "", "what is measured")
 
@@ -33,7 +34,9 @@ def run(args: Namespace, console: Console) -> int:
         console.print_json({"clock_hz": found.clock_hz, "seconds": found.seconds, "file": place})
         return 0
     console.print(_table(found))
-    console.note(f"{found.clock_hz / 1e9:.2f} GHz; {found.target.threads} threads; measured in {found.seconds:.1f} s")
+    console.note(
+        f"{found.clock_hz / 1e9:.2f} GHz; {counted(found.target.threads, 'thread')}; measured in {found.seconds:.1f} s"
+    )
     console.note("nothing was kept" if place is None else f"kept in {place}")
     return 0
 

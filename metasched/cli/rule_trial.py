@@ -28,7 +28,7 @@ from metasched.space.rule import Rule
 from metasched.space.rule_files import rules_of_file
 from metasched.space.sketch import Sketch
 from metasched.space.source import FromRules
-from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
+from metasched.space.space import Space
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -164,13 +164,12 @@ def spaces(
     placement: Placement,
     target: Target,
     seed: int,
-    max_sketches: int = DEFAULT_MAX_SKETCHES,
     allow: Allow = None,
 ) -> Spaces:
     """The spaces as a search would see them."""
 
     def make_space(rules: tuple[Rule, ...]) -> Space:
-        return Space(program, FromRules(rules), target, allow=allow, max_sketches=max_sketches, seed=seed)
+        return Space(program, FromRules(rules), target, allow=allow, seed=seed)
 
     return Spaces(make_space(placement.without), make_space(placement.rules), placement)
 

@@ -49,10 +49,10 @@ def columns_of(judgements: Sequence[Judgement]) -> dict[str, Array]:
     return columns | tops
 
 
-def interval(columns: Columns, figure: Figure, seed: int = 0) -> tuple[float, float]:
+def interval(columns: Columns, figure: Figure) -> tuple[float, float]:
     """The middle 95 % of a figure over samples of as many tasks, drawn with replacement."""
     count = len(next(iter(columns.values())))
-    chosen = np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
+    chosen = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     found = figure({name: values[chosen] for name, values in columns.items()})
     low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)

@@ -58,10 +58,10 @@ def best_of_top(order: Order, seconds: Array, count: int) -> float:
     return float(seconds[order[:count]].min())
 
 
-def recall(order: Order, seconds: Array, fastest: int = FASTEST, among: int = FAVOURITES) -> float:
+def recall(order: Order, seconds: Array) -> float:
     """The share of the fastest candidates that are among the favourites."""
-    wanted = np.argsort(seconds, kind="stable")[:fastest]
-    return float(np.isin(wanted, order[:among]).mean())
+    wanted = np.argsort(seconds, kind="stable")[:FASTEST]
+    return float(np.isin(wanted, order[:FAVOURITES]).mean())
 
 
 def calibration(expected: Array, seconds: Array) -> tuple[float, float]:

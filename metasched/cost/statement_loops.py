@@ -158,7 +158,7 @@ class StatementLoops:
             return self.extents
         strips = self.extents.copy()
         strips[depth] = self.vector.strips
-        strips[self.statement.depth :] = 1.0  # one operation does all of a tensorized nest
+        strips[self.statement.depth :] = 1.0  # one operation does all of a tensorised nest
         return strips
 
     def _unroll_flags(self) -> Array:

@@ -1,6 +1,6 @@
 """What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its sums.
 
-A tensorized nest is one operation. Its operands are vectors, or tiles of rows, that the loops around it choose.
+A tensorised nest is one operation. Its operands are vectors, or tiles of rows, that the loops around it choose.
 """
 
 from __future__ import annotations

@@ -51,13 +51,11 @@ _FIXED_PARAMETERS: dict[str, Any] = {
 }
 
 
-def train(
-    tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1, facts: TrainingFacts = UNTRAINED_MODEL.facts
-) -> TrainedModel:
+def train(tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1) -> TrainedModel:
     """A model of what measurements of several tasks have in common. Equal data and seeds give equal models.
 
-    Tasks without a time teach nothing; without any task, the model is the roofline. `facts` say what the tasks are; how
-    much each feature gains is added.
+    Tasks without a time teach nothing; without any task, the model is the roofline. Of its facts it has how much each
+    feature gains.
     """
     timed = [task for task in tasks if np.isfinite(task.seconds).any()]
     if not timed:
@@ -65,7 +63,7 @@ def train(
     others = [task for task in timed if not is_tile_task(task)]
     common = _average_forests([_Lesson(task, centre_residual(task, UNTRAINED_MODEL)) for task in others], seed, threads)
     offset = float(np.median([np.mean(residual(task)) for task in others or timed]))
-    model = TrainedModel(Forest(common.trees), offset, replace(facts, gains=_sort_gains(common.gains)))
+    model = TrainedModel(Forest(common.trees), offset, TrainingFacts(gains=_sort_gains(common.gains)))
     return add_tile_forest(model, timed, seed, threads)
 
 

@@ -11,6 +11,7 @@ from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params
 from metasched.lang import parse_program
 from metasched.schedule.trace import Trace
+from metasched.support.conditions import require_or
 from metasched.target import Target
 
 # Far beyond what tuning writes: bounds on what a stranger's file can make us hold.
@@ -25,6 +26,9 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 class RecordProblem(ValueError):
     """What a record claims and cannot be; the message is the end of a sentence about it."""
+
+
+_require = require_or(RecordProblem)
 
 
 def check_numbers(record: Record) -> None:
@@ -125,8 +129,3 @@ def _target(text: str) -> Target:
 
 def _first_line(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-
-
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
-        raise RecordProblem(problem)

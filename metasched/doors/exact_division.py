@@ -11,8 +11,6 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 
-# The names of NumPy's ufuncs.
-DIVISIONS = ("floor_divide", "fmod", "remainder")
 # Of a quotient without a digit for the units.
 NOTHING_LEFT = f"abs({{0}} / {{1}}) >= {2.0**53} and abs({{0}}) < inf and {{1}} != 0.0"
 _PART = "(f64(f32(abs({0}))) if abs({0}) > 1e-30 and abs({0}) < 1e30 else abs({0}))"
@@ -29,7 +27,7 @@ _QUOTIENT = f"({{2}} / {{1}} if {{1}} == 0.0 else rint(({{2}} - {{0}}) / {{1}}) 
 
 
 def divide_exactly(nodes: NodeCalls, name: str, a: GraphValue, b: GraphValue) -> GraphValue:
-    """Divide two f64 as one of NumPy's `DIVISIONS` does."""
+    """Divide two f64 as NumPy's `floor_divide`, `fmod` or `remainder` does, by its name."""
 
     def step(text: str, *operands: GraphValue) -> GraphValue:
         wide = [DType.F64] * len(operands)

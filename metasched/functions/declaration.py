@@ -12,6 +12,7 @@ from typing import Any
 from metasched.dtypes import DType
 from metasched.functions.formula import Lanes
 from metasched.ir.nodes import Binary, BinOp, Call, Const, Expr, Select
+from metasched.support.conditions import require_or
 from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
 
@@ -106,14 +107,15 @@ def math_function(
 
     def attach(fn: Definition) -> MathFunction:
         name = fn.__name__
+        require = require_or(lambda message: TypeError(f"math function `{name}`: {message}"))
         arity = len(inspect.signature(fn).parameters) - 1
-        _require(arity >= 1, name, "its formula takes the formula and the arguments, `fn(f, x)`")
-        _require(min(f32, f64) >= 0, name, f"its errors are at least 0 ulp, not {f32} and {f64}")
-        _require(cost > 0, name, f"its cost is a number of instructions, not {cost}")
+        require(arity >= 1, "its formula takes the formula and the arguments, `fn(f, x)`")
+        require(min(f32, f64) >= 0, f"its errors are at least 0 ulp, not {f32} and {f64}")
+        require(cost > 0, f"its cost is a number of instructions, not {cost}")
         unused = [n for n in range(arity) if f"{{{n}}}" not in numba]
-        _require(not unused, name, f"`numba` is an expression of its {arity} argument(s), and has no {{{unused[:1]}}}")
+        require(not unused, f"`numba` is an expression of its {arity} argument(s), and has no {{{unused[:1]}}}")
         doc = documentation(inspect.getmodule(fn)) or ""
-        _require(bool(doc), name, "its file begins with documentation")
+        require(bool(doc), "its file begins with documentation")
         ulp = MappingProxyType({DType.F32: f32, DType.F64: f64})
         return MathFunction(
             name=name,
@@ -133,11 +135,6 @@ def math_function(
         )
 
     return attach
-
-
-def _require(holds: bool, name: str, message: str) -> None:
-    if not holds:
-        raise TypeError(f"math function `{name}`: {message}")
 
 
 # --- what slopes are written in --------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class GrowingNetwork(Network):
     def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
         """Run the best kernels that are recorded in a database, where there are any. Returns this network.
 
-        Raises DatabaseError for a database that is not there.
+        Raises NoRecord for a database that is not there.
         """
         for network in self.members[1:]:
             network.use(db, allow=allow)

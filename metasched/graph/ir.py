@@ -23,6 +23,7 @@ from metasched.graph.value_type import ValueType, types_of
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
 from metasched.ir.program import Program
 from metasched.support.cached import cached_property
+from metasched.support.conditions import require_or
 from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, Any]
@@ -230,6 +231,9 @@ class GraphError(MetaschedError):
     """A graph that is not well formed. No model makes one: it is a defect of what made the graph."""
 
 
+_require = require_or(GraphError)
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A network with all sizes bound.
@@ -418,11 +422,6 @@ def _weight_sizes(graph: Graph) -> dict[str, int]:
     for loop in graph.loops:
         found |= _weight_sizes(loop.body)
     return found
-
-
-def _require(met: bool, message: str) -> None:
-    if not met:
-        raise GraphError(message)
 
 
 def _is_one(type_: ValueType, dtype: DType) -> bool:

@@ -137,7 +137,7 @@ class NetworkBase(ABC):
 
     def tasks(self, db: DatabaseLike | None = None) -> TaskTable:
         """The distinct programs that run, and how often each does in a call; with their best times in a database if
-        there is one. Raises DatabaseError for a database that is not there.
+        there is one. Raises NoRecord for a database that is not there.
         """
         return join_tables([member.own_tasks(db) for member in self.members])
 

@@ -154,7 +154,7 @@ class Network(NetworkBase):
     def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
         """Run the best kernels that are recorded in a database, where there are any. Returns this network.
 
-        Raises DatabaseError for a database that is not there.
+        Raises NoRecord for a database that is not there.
         """
         with ExitStack() as own:
             database = own.enter_context(opened_database(db, Access.READ))

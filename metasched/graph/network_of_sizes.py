@@ -20,7 +20,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from metasched.database.database_registry import DatabaseLike
+from metasched.database.base import Access
+from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.errors import KernelError
 from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
@@ -527,12 +528,12 @@ class NetworkOfSizes(NetworkBase):
         """Run the best kernels that are recorded in a database, where there are any, at all sizes; those of sizes that
         are not made yet are looked up when they are. Returns this network.
 
-        Raises DatabaseError for a database that is not there.
+        Raises NoRecord for a database that is not there.
         """
-        with self._choosing:
-            self._used.append((db, allow))
+        with opened_database(db, Access.READ) as database, self._choosing:
             for network in self._sharing:
-                network.use(db, allow=allow)
+                network.use(database, allow=allow)
+            self._used.append((db, allow))
         return self
 
     def schedule_by(self, choices: Choices) -> None:

@@ -22,12 +22,14 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, 
 from metasched.lang.decisions import from_json, to_json
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.support.integers import is_integer
-from metasched.support.messages import a_or_an
+from metasched.support.messages import a_or_an, did_you_mean, listing, with_hint
 
 FORMAT = 1
 _HEAD = "metasched_trace"
 _KEYS = frozenset({_HEAD, "program", "params", "instructions"})
 _LINE_KEYS = frozenset({"op", "version", "args", "kwargs", "outputs", "random", "address", "decision"})
+# What to do about an object that has not the form at all.
+_WRITTEN_BY = "`trace.as_json()` writes one, and `metasched.lang.trace_json` says what is in it"
 _CONSTANTS = {bool: DType.BOOL, int: INDEX, float: DType.F32}
 
 
@@ -107,14 +109,15 @@ def trace_from_json(text: str, filename: str = "<json>") -> TraceData:
     except RecursionError:
         raise _too_deep(text, filename) from None
     except ValueError as error:
-        place = Diagnostic(getattr(error, "lineno", 1), getattr(error, "colno", 1), f"this is no JSON: {error}")
+        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        place = Diagnostic(line, column, f"this is no JSON: {error}", "`ms.parse_trace` reads traces that are text")
         raise LanguageError((place,), text, filename) from None
     if _levels_exceed(raw, MAX_LEVELS):
         raise _too_deep(text, filename)
     reader = _Reader()
     data = reader.trace(raw)
     if reader.mistakes or data is None:
-        raise TraceJsonError(tuple(Diagnostic(0, 0, m) for m in reader.mistakes), "", filename)
+        raise TraceJsonError(tuple(reader.mistakes), "", filename)
     return data
 
 
@@ -140,38 +143,44 @@ class TraceJsonError(LanguageError):
     """JSON that is not a trace. Each mistake names the instruction by its number; there are no positions."""
 
     def render(self) -> str:
-        return "\n".join(f"{self.filename}: {d.message}" for d in self.diagnostics)
+        return "\n".join(with_hint(f"{self.filename}: {d.message}", d.hint) for d in self.diagnostics)
 
 
 class _FormError(Exception):
-    """A part of the JSON that has the wrong form; it says what is wrong, and where."""
+    """A part of the JSON that has the wrong form; it says what is wrong, and what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        self.hint = hint
+        super().__init__(message)
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.mistakes: list[str] = []
+        self.mistakes: list[Diagnostic] = []
 
     def trace(self, raw: Any) -> TraceData | None:
         if not isinstance(raw, dict) or _HEAD not in raw:
-            self.mistakes.append(f'a trace is an object with the key "{_HEAD}"')
+            self._say(f'a trace is an object with the key "{_HEAD}"', _WRITTEN_BY)
             return None
         if raw[_HEAD] != FORMAT:
-            message = f"this is a trace of format {raw[_HEAD]!r}, and format {FORMAT} is what can be read here"
-            self.mistakes.append(message)
+            self._say(
+                f"this is a trace of format {raw[_HEAD]!r}, and format {FORMAT} is what can be read here",
+                "have the version that wrote it print it as text, `str(trace)`",
+            )
             return None
         self._say_unknown("the trace", raw, _KEYS)
         program = self._part("program", lambda: _text(raw.get("program")), "")
         params = self._part("params", lambda: _settings(raw.get("params", {})), ())
         lines = raw.get("instructions")
         if not isinstance(lines, list):
-            self.mistakes.append('"instructions" is a list of objects')
+            self._say('"instructions" is a list of objects', _WRITTEN_BY)
             return None
         instructions = [self._instruction(f"instruction {n}", line) for n, line in enumerate(lines, start=1)]
         return TraceData(program, params, tuple(i for i in instructions if i is not None), FORMAT)
 
     def _instruction(self, where: str, raw: Any) -> Instruction | None:
         if not isinstance(raw, dict):
-            self.mistakes.append(f"{where}: {raw!r} is no object")
+            self._say(f"{where}: {raw!r} is no object", _WRITTEN_BY)
             return None
         where = f"{where} ({raw.get('op')})" if isinstance(raw.get("op"), str) else where
         self._say_unknown(where, raw, _LINE_KEYS)
@@ -180,12 +189,12 @@ class _Reader:
             return self._part(f"{where}: {key}", lambda: read(raw[key]), default) if key in raw else default
 
         if "op" not in raw:
-            self.mistakes.append(f"{where}: the key `op` is missing")
+            self._say(f"{where}: the key `op` is missing", 'it is the name of a primitive, such as "split"')
             return None
         random = part("random", _truth, False)
         for key in ("address", "decision"):
             if key in raw and not random:
-                self.mistakes.append(f'{where}: `{key}` belongs to a random variable; say "random": true')
+                self._say(f"{where}: `{key}` belongs to a random variable", 'say "random": true, or leave it out')
         return Instruction(
             part("op", _name, ""),
             part("args", _values, ()),
@@ -201,64 +210,70 @@ class _Reader:
         try:
             return read()
         except _FormError as error:
-            self.mistakes.append(f"{where}: {error}")
+            self._say(f"{where}: {error}", error.hint)
             return default
 
     def _say_unknown(self, where: str, raw: Mapping[str, Any], known: frozenset[str]) -> None:
-        self.mistakes.extend(
-            f"{where}: there is no key `{key}`; there are {', '.join(sorted(known))}" for key in raw.keys() - known
-        )
+        for key in sorted(raw.keys() - known):
+            near = did_you_mean(key, known)
+            self._say(f"{where}: there is no key `{key}`", near or f"keys are {listing(sorted(known))}")
+
+    def _say(self, message: str, hint: str) -> None:
+        self.mistakes.append(Diagnostic(0, 0, message, hint))
 
 
 def _text(raw: Any) -> str:
     if not isinstance(raw, str):
-        raise _FormError(f"{raw!r} is no text")
+        raise _FormError(f"{raw!r} is no text", "write it in quotes")
     return raw
 
 
 def _name(raw: Any) -> str:
     if not _text(raw).isidentifier():
-        raise _FormError(f"{raw!r} is no name")
+        raise _FormError(f"{raw!r} is no name", "a name is letters, digits and underscores, and no digit comes first")
     return str(raw)
 
 
 def _names(raw: Any) -> tuple[str, ...]:
     if not isinstance(raw, list):
-        raise _FormError(f"{raw!r} is no list of names")
+        raise _FormError(f"{raw!r} is no list of names", 'write one such as ["x", "y"]')
     return tuple(_name(item) for item in raw)
 
 
 def _truth(raw: Any) -> bool:
     if not isinstance(raw, bool):
-        raise _FormError(f"{raw!r} is neither true nor false")
+        raise _FormError(f"{raw!r} is neither true nor false", "write true, or leave the key out")
     return raw
 
 
 def _count(raw: Any) -> int:
     if not is_integer(raw) or raw < 1:
-        raise _FormError(f"{raw!r} is no number of a version")
+        raise _FormError(f"{raw!r} is no number of a version", "write an integer from 1 on, or leave the key out for 1")
     return raw
 
 
 def _settings(raw: Any) -> tuple[tuple[str, int | str], ...]:
     if not isinstance(raw, dict):
-        raise _FormError(f"{raw!r} is no object of parameters")
+        raise _FormError(f"{raw!r} is no object of parameters", 'write one such as {"N": 64}')
     for name, value in raw.items():
         _name(name)
         if not is_integer(value) and not isinstance(value, str):
-            raise _FormError(f"the parameter `{name}` is {value!r}, neither an integer nor a text")
+            raise _FormError(
+                f"the parameter `{name}` is {value!r}, neither an integer nor a text",
+                f'write {{"{name}": 64}}, or the name of a type in quotes',
+            )
     return tuple(raw.items())
 
 
 def _keywords(raw: Any) -> tuple[tuple[str, Value], ...]:
     if not isinstance(raw, dict):
-        raise _FormError(f"{raw!r} is no object of arguments")
+        raise _FormError(f"{raw!r} is no object of arguments", 'write one such as {"lanes": 16}')
     return tuple((_name(name), _read_argument(value)) for name, value in raw.items())
 
 
 def _values(raw: Any) -> tuple[Value, ...]:
     if not isinstance(raw, list):
-        raise _FormError(f"{raw!r} is no list of arguments")
+        raise _FormError(f"{raw!r} is no list of arguments", 'write one such as [{"ref": "i"}, 8]')
     return tuple(_read_argument(item) for item in raw)
 
 
@@ -277,17 +292,18 @@ def _read_argument(raw: Any) -> Value:
         return from_json(raw)  # type: ignore[return-value]
     except ValueError as error:
         if isinstance(raw, float):
-            raise _FormError(str(error)) from None
-        raise _FormError(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float") from None
+            raise _FormError(str(error), "write another number") from None
+        raise _FormError(f"{raw!r} stands for nothing", "objects have one key of ref, expr, hole, float") from None
 
 
 def _decision(raw: Any) -> Decision:
     if raw is None:
-        raise _FormError("None is no decision; leave the key out to leave it open")
+        raise _FormError("None is no decision", "leave the key out to leave it open")
     try:
         return from_json(raw)
     except ValueError as error:
-        raise _FormError(str(error)) from None
+        hint = 'write a number, a text, {"ref": "i"}, {"hole": true}, or a list of these'
+        raise _FormError(str(error), hint) from None
 
 
 def _read_expr(raw: Any) -> Expr:
@@ -302,12 +318,13 @@ def _read_expr(raw: Any) -> Expr:
             return Unary(_operator(UnOp, op), _read_expr(a))
         case [str() as op, a, b]:
             return Binary(_operator(BinOp, op), _read_expr(a), _read_expr(b))
-    raise _FormError(f"{raw!r} is no arithmetic; it is a number, a ref, or [operator, part, ...]")
+    raise _FormError(f"{raw!r} is no arithmetic", "it is a number, a ref, or [operator, part, ...]")
 
 
 def _operator(kind: Any, op: str) -> Any:
     try:
         return kind(op)
     except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise _FormError(f"there is no operator {op!r}; there are {known}") from None
+        raise _FormError(
+            f"there is no operator {op!r}", f"operators are {listing(member.value for member in kind)}"
+        ) from None

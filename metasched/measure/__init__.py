@@ -26,7 +26,8 @@ Its files, in reading order:
 - `rotation`: Constant arguments that a timed call finds where a network leaves them, and not where the call before did
 - `candidate_timer`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it
   again
-- `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
+- `resources`: What the system lacks or denies: its errors as sentences with a remedy, and how many it ended for want of
+  memory
 - `cores`: Which cores are for timing and which for building, where there are more than a kernel's threads take
 - `fork_server`: The process that workers are forked from: it has imported what they need, so that each starts at once
 - `worker_server`: The process that workers are forked from, seen from their parent: started when the first is wanted,

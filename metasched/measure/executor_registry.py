@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from metasched.errors import MetaschedError
 from metasched.measure.runner import Runner
@@ -33,6 +34,14 @@ class ExecutorInputs:
 MakeRunner = Callable[[ExecutorInputs], Runner]
 
 
+@runtime_checkable
+class ChecksInputs(Protocol):
+    """An executor that can tell whether it could open a runner, before there is anything to measure."""
+
+    def check(self, wanted: ExecutorInputs) -> None:
+        """Raises MetaschedError for an address that it does not take; nothing is opened."""
+
+
 def _require_maker(value: object) -> MakeRunner:
     return checked_function(value, "what is wanted", "what is wanted")
 
@@ -47,7 +56,8 @@ class OpenedOnce:
         runner: the name of an executor, such as "local", a URL, such as "dask://host:8786", or a runner.
         threads: the most that a target may ask for.
 
-    Raises MetaschedError for an unknown executor, and for what is no runner; nothing is started yet.
+    Raises MetaschedError for an unknown executor, an address that it does not take where it can tell, and for what is
+    no runner; nothing is started yet.
     """
 
     def __init__(self, runner: str | Runner, threads: int) -> None:
@@ -57,6 +67,9 @@ class OpenedOnce:
             self._name, _, address = runner.partition(_SEPARATOR)
             self._make = EXECUTORS.get(self._name)
             self._wanted = ExecutorInputs(address, threads)
+            executor: object = self._make
+            if isinstance(executor, ChecksInputs):
+                executor.check(self._wanted)
         elif lacking := lacking_methods(runner, *_METHODS):
             raise MetaschedError(
                 f"`runner` is {runner!r}, and no runner: it has no `{lacking[0]}`",

@@ -21,7 +21,7 @@ from metasched.errors import ResourceError
 from metasched.measure.cores import pin
 from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolError
 from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
-from metasched.measure.resources import explaining
+from metasched.measure.resources import count_memory_kills, explaining
 from metasched.measure.worker_server import ForkedProcess, WorkerServer, waited_for
 from metasched.support.data_classes import dataclass
 
@@ -45,7 +45,7 @@ class Loss(Enum):
 
     TIMEOUT = "timeout"
     MEMORY = "memory"
-    KILLED = "killed"  # by somebody else, such as the system that is out of memory
+    KILLED = "killed"  # by somebody else, such as a system that is out of memory
     CRASH = "crash"
 
     @property
@@ -112,6 +112,8 @@ class WorkerProcess:
         self._server = server
         self._allowed = limits.memory_bytes
         self._started: Started | None = None
+        self._interrupted: Started | None = None
+        self._kills_before: int | None = None  # of the system, for want of memory, when it was last given something
         self._decoder = Decoder()
         self._ready = False
         self._served = 0
@@ -144,8 +146,9 @@ class WorkerProcess:
 
         Raises ResourceError when none gets ready, WorkerBug when one says that it is our fault, RunnerClosed.
         """
-        if self._ready and self._started is not None and self._started.process.poll() is not None:
-            self.kill()  # it was killed while it had nothing to do
+        started = self._started
+        if self._ready and started is not None and (started is self._interrupted or started.process.poll() is not None):
+            self.kill()  # it was killed while it had nothing to do, or is about to end
         for attempt in range(1, _MOST_STARTS + 1):
             self._require_open()
             self.start()
@@ -196,6 +199,7 @@ class WorkerProcess:
         sent = time.monotonic()
         deadline = sent + timeout_s
         self._allowed = memory_bytes or self._limits.memory_bytes
+        self._kills_before = count_memory_kills()
         try:
             self._send(message.encode(), deadline)
             answer = self._receive(deadline)
@@ -227,9 +231,12 @@ class WorkerProcess:
             pin(process, cpus)
 
     def interrupt(self) -> None:
-        """End the process while another thread waits for its answer, which raises `WorkerLost` there."""
+        """End the process while another thread waits for its answer, which raises `WorkerLost` there. It takes no other
+        request, also where the answer came before its end.
+        """
         started = self._started
         if started is not None:
+            self._interrupted = started
             started.process.kill()
 
     def close(self) -> None:
@@ -250,6 +257,7 @@ class WorkerProcess:
                 "cpus": sorted(place.cpus),
                 "stderr": str(self._stderr),
             }
+            self._kills_before = count_memory_kills()
             process = self._server.fork(settings, requests, answers)
             os.set_blocking(ours_requests, False)
             ours.pop_all()
@@ -323,11 +331,13 @@ class WorkerProcess:
             raise process.lack
         # One that was not forked ended with the server.
         tail = _tail(self._server.stderr if process.pid is None else self._stderr)
+        how = signal.Signals(-code).name if code < 0 else f"exit {code}"
         if code == -signal.SIGKILL and not self._closed.is_set():
-            return WorkerLost(Loss.KILLED, Reason.OUT_OF_MEMORY.value, "killed by the system")
+            if count_memory_kills() != self._kills_before:
+                return WorkerLost(Loss.KILLED, Reason.OUT_OF_MEMORY.value, "killed by the system for want of memory")
+            return WorkerLost(Loss.KILLED, f"crash {how}", "killed by another process")
         if _NO_MEMORY.search(tail):
             return WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, tail.decode(errors="replace"))
-        how = signal.Signals(-code).name if code < 0 else f"exit {code}"
         return WorkerLost(Loss.CRASH, f"crash {how}", tail.decode(errors="replace"))
 
     def _recycle(self) -> None:

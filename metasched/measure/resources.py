@@ -1,4 +1,4 @@
-"""Errors of the operating system about resources that ran out or are denied, as sentences with a remedy."""
+"""What the system lacks or denies: its errors as sentences with a remedy, and how many it ended for want of memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from metasched.errors import ResourceError
 
+_COUNTERS = Path("/proc/vmstat")
 _FREE_SPACE = "free some, or set TMPDIR to a folder that has room"
 _FILES_HINT = "raise the limit (`ulimit -n 1024`), or close files"
 
@@ -57,3 +59,12 @@ def explaining(doing: str) -> Iterator[None]:
         if lack is None:
             raise
         raise lack from error
+
+
+def count_memory_kills() -> int | None:
+    """How many processes the system has ended for want of memory since it began; None where it does not say."""
+    try:
+        counters = dict(line.split() for line in _COUNTERS.read_text().splitlines())
+    except FileNotFoundError:
+        return None
+    return int(counters["oom_kill"]) if "oom_kill" in counters else None

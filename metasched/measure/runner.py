@@ -211,9 +211,11 @@ class LocalRunner:
         """Begin to compute what a program's candidates will be checked against; else the first candidate does.
 
         `inputs` is the data of its arguments, by default that of the runner. A program keeps the inputs that it was
-        first prepared with.
+        first prepared with. Raises RunnerClosed after `close`.
         """
-        self._expected.file_of(program, inputs=inputs)
+        with self._lock:
+            self._refuse_if_closed()
+            self._expected.file_of(program, inputs=inputs)
 
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from metasched.errors import MetaschedError
 from metasched.support.messages import did_you_mean
-from metasched.support.registry import Registry, UnfitError, origin
+from metasched.support.registry import Registry, UnfitError, hint_for_two_packages, origin
 
 PROGRAM_SUFFIX = ".ms"
 TRACE_SUFFIX = ".trace"
@@ -57,7 +57,10 @@ def file_of(name: str) -> Traversable:
     if name in library_names():
         if added:
             other = origin(OPERATORS.points()[name])
-            raise MetaschedError(f"two packages have an operator `{name}`: metasched and {other}")
+            raise MetaschedError(
+                f"two packages have an operator `{name}`: metasched and {other}",
+                hint=hint_for_two_packages(OPERATORS.kind),
+            )
         return files(__package__).joinpath(name + PROGRAM_SUFFIX)
     if added:
         return OPERATORS.get(name)

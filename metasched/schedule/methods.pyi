@@ -85,7 +85,7 @@ class PrimitiveMethods:
 
         Requires:
             The buffer is intermediate and has no other writer. All readers are under the loop, and what the block reads is
-            complete before the first of them. The loop is not around the block already, nor inside a vectorized loop, nor
+            complete before the first of them. The loop is not around the block already, nor inside a vectorised loop, nor
             inside a reduction loop of a reader whose `init` reads the buffer.
 
         Rewrite:
@@ -331,7 +331,7 @@ class PrimitiveMethods:
 
         Requires:
             No reduction runs along the loop, its iterations write different elements, no loop around or inside it is
-            parallel, and none around it is vectorized. A loop between loops of a shared parallel region joins that region;
+            parallel, and none around it is vectorised. A loop between loops of a shared parallel region joins that region;
             a loop nested in a part of a region that one thread runs cannot be parallel.
 
         Rewrite:
@@ -367,7 +367,7 @@ class PrimitiveMethods:
 
         Requires:
             From the outermost to the innermost of them, each loop is the only child of the one around it. No parallel loop
-            ends up inside a vectorized one, or apart from the loops of its shared parallel region.
+            ends up inside a vectorised one, or apart from the loops of its shared parallel region.
 
         Rewrite:
             for i, j, k in grid(8, 8, 8):            for k, i, j in grid(8, 8, 8):
@@ -417,7 +417,7 @@ class PrimitiveMethods:
         """Turn a reduction loop into a dimension of a buffer of partial results, and reduce over that afterwards.
 
         The loops stay around the new block `BLOCK.rf`, which writes the partial results `BUFFER_rf`. These are independent
-        along the loop, which can then be parallel or vectorized. The original block reduces them in separate loops.
+        along the loop, which can then be parallel or vectorised. The original block reduces them in separate loops.
 
         Args:
             loop: the loop: a whole reduction, or a part of a split one.
@@ -509,7 +509,7 @@ class PrimitiveMethods:
             One block is inside, a reduction, whose terms have a condition `place == v`, for the variable `v` of the loop,
             plus or minus what does not depend on it. The other side may be anything that no loop inside changes. Loops of
             the reduction are around the loop, or it is one, unless the initial value is written by a block of its own. No
-            loop around is vectorized, and none inside is parallel.
+            loop around is vectorised, and none inside is parallel.
 
         Rewrite:
             for i in 4096:                              for i in 4096:
@@ -631,7 +631,7 @@ class PrimitiveMethods:
             The nest computes what the intrinsic does, up to names and the order of products: the same loops with the same
             extents, in any order, and the same element types. The last axis of each of the intrinsic's operands is
             contiguous in memory; the others may have any stride, unless the intrinsic requires otherwise. No guard skips
-            any of its iterations, and no loop around it is vectorized. Where the intrinsic flushes denormals to zero, the
+            any of its iterations, and no loop around it is vectorised. Where the intrinsic flushes denormals to zero, the
             block has the annotation "flush_denormals".
 
         Rewrite:
@@ -764,7 +764,7 @@ class PrimitiveMethods:
             A reduction may run along the loop only if the loop is directly around its block; otherwise every block inside
             writes different elements in each iteration. A sum or product of which several iterations compute an element, as
             after compute_at, has its loops over elements outside those of the reduction, then and in later steps. No loop
-            around or inside it is vectorized or tensorized, and it has no annotation "prefetch".
+            around or inside it is vectorised or tensorised, and it has no annotation "prefetch".
 
         Rewrite:
             for j in 512:                   for j in 512 vectorized(16):

@@ -1,6 +1,6 @@
 """Tensor intrinsics, and matching loop nests against them.
 
-A tensorized nest keeps its loops, so that passes need not treat it specially; its outermost loop has the annotation
+A tensorised nest keeps its loops, so that passes need not treat it specially; its outermost loop has the annotation
 `tensorize` with the intrinsic's name. Lowering matches again, and emits the intrinsic.
 """
 
@@ -450,11 +450,11 @@ def _extents(intrinsic: Intrinsic, axes: Mapping[str, For]) -> tuple[tuple[Expr,
     return tuple(out)
 
 
-# --- tensorized loops ------------------------------------------------------------------------------------
+# --- tensorised loops ------------------------------------------------------------------------------------
 
 
 def tensorized_by(loop: For) -> str | None:
-    """The name of the intrinsic that a loop is tensorized by."""
+    """The name of the intrinsic that a loop is tensorised by."""
     name = tensorize.value(loop.annotations)
     assert name is None or isinstance(name, str)
     return name
@@ -466,12 +466,12 @@ def other_annotations(loop: For) -> tuple[Annotation, ...]:
 
 
 def tensorized(func: Func) -> dict[str, For]:
-    """The outermost loops of tensorized nests, by the block inside."""
+    """The outermost loops of tensorised nests, by the block inside."""
     return {query.blocks_under(x)[0].name: x for x in query.loops(func) if tensorized_by(x) is not None}
 
 
 def vector_form(func: Func, loop: For) -> For:
-    """A tensorized nest as ordinary loops of similar cost: lanes vectorized, the others unrolled around them.
+    """A tensorised nest as ordinary loops of similar cost: lanes vectorised, the others unrolled around them.
 
     Raises Mismatch.
     """
@@ -489,7 +489,7 @@ def vector_form(func: Func, loop: For) -> For:
 
 
 def in_vector_form(func: Func) -> Func:
-    """`func` with every tensorized nest in its vector form."""
+    """`func` with every tensorised nest in its vector form."""
     for loop in tensorized(func).values():
         func = query.replace_stmt(func, loop, vector_form(func, loop))
     return func

@@ -19,7 +19,8 @@ _INT64 = range(-(1 << 63), 1 << 63)
 def proposed_by(strategy: Strategy, count: int, arms: Arms) -> list[Candidate]:
     """What a strategy proposes, arms and rows as Python's integers: a row may be a list or an array.
 
-    Raises MetaschedError for what are no candidates, and for one that is none of these arms.
+    Of more than `count` the first are taken: a budget is looked at once a batch. Raises MetaschedError for what are no
+    candidates, and for one that is none of these arms.
     """
     found: object = strategy.propose(count)
     if not isinstance(found, list | tuple) or not all(isinstance(one, Candidate) for one in found):
@@ -27,7 +28,7 @@ def proposed_by(strategy: Strategy, count: int, arms: Arms) -> list[Candidate]:
             f"the strategy {type(strategy).__name__} proposed {found!r}; `propose` returns a list of `Candidate`s, "
             "which is empty where it finds nothing new"
         )
-    made = [_of_arms(strategy, candidate, arms) for candidate in found]
+    made = [_of_arms(strategy, candidate, arms) for candidate in found[:count]]
     _require_support(strategy, made, arms)
     return made
 

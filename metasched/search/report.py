@@ -32,9 +32,10 @@ class TuningReport(TextReport):
     and `over_guess` compares it with the best, if both were timed in turns. `noise` comes from repeated measurements of
     the same code. `stagnation` says how long ago a trial was faster than all before it by more than noise, and
     `out_of_patience` that the run ended for it. `exhausted` says that the space held nothing new, `interrupted` that
-    Ctrl-C ended it. `phases` are seconds by name, of this call. `task` is the program with its parameters, `source`
-    where the records are. `default` is the guess for a caller who names no space, where it is faster for sure than the
-    best and not in the space that was searched.
+    Ctrl-C ended it, `out_of_time` that the run's seconds were over before it had its trials. `phases` are seconds by
+    name, of this call. `task` is the program with its parameters, `source` where the records are. `default` is the
+    guess for a caller who names no space, where it is faster for sure than the best and not in the space that was
+    searched.
     """
 
     SHORT = 3  # the number of records, the best time, and whether it is the guess's
@@ -59,6 +60,7 @@ class TuningReport(TextReport):
     task: str = ""
     source: RecordSource | None = field(default=None, repr=False, compare=False)
     default: Record | None = None
+    out_of_time: bool = False
 
     @property
     def seconds(self) -> float:
@@ -129,11 +131,9 @@ class TuningReport(TextReport):
 
     def __str__(self) -> str:
         """For a person: how much was measured, what failed and why, and where the time went."""
-        best = self.best.seconds if self.best is not None else None
-        once = "" if self.best is None else self.best.once
         made = f"{counted(self.records, 'record')}{self._by_role()}"
         lines = [f"{made}, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
-        lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms{once}")
+        lines.append(self._result())
         lines += self.verdict()
         for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
             lines.extend(f"{what} {count} times: {reason}" for reason, count in counts.items())
@@ -148,6 +148,14 @@ class TuningReport(TextReport):
         if self.interrupted:
             lines.append("interrupted: the same call goes on from here")
         return "\n".join(lines)
+
+    def _result(self) -> str:
+        """The best time, or why there is none."""
+        if self.best is not None:
+            return f"best {self.seconds * 1e3:.4g} ms{self.best.once}"
+        if self.records:
+            return "no candidate was valid"
+        return "nothing was measured" + (": the time was over before" if self.out_of_time else "")
 
     def _by_role(self) -> str:
         """`: the guess, 3 neighbours, 2 expert traces, 10 candidates`, if there are any besides the last."""

@@ -192,6 +192,8 @@ class TuningSession:
         try:
             try:
                 self._run_steps(lambda: self._with_time(goal, end, budget))
+                for search in self._searches:
+                    search.end_run(self._of_task(self._with_time(goal, end, budget), search))
             except KeyboardInterrupt:
                 self.interrupted = True
             # After Ctrl-C, a second more for each task is spent to find the best of what was measured.

@@ -147,7 +147,7 @@ class Strategy(Protocol):
     may keep what it can work out from its observations again; what it keeps of its own walks, it walks again
     (`search/strategy_helpers/walk_states.py`). It never proposes a candidate twice in a batch, nor one that was
     observed. It returns fewer than asked for, or none, when it finds nothing new: then the space is taken to be
-    exhausted.
+    exhausted. Of more, the first are taken.
     """
 
     def propose(self, count: int) -> list[Candidate]: ...

@@ -20,7 +20,7 @@ from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.support.cached import cached_property
 from metasched.support.fingerprint import fingerprint
-from metasched.support.messages import a_or_an
+from metasched.support.messages import a_or_an, counted
 from metasched.target import Target
 
 _FORMAT = 2  # of the fingerprint
@@ -100,7 +100,8 @@ class Task:
         return made
 
     def __repr__(self) -> str:
-        return f"<task of {self.program.key} for {self.target.name} with {self.target.threads} threads>"
+        threads = counted(self.target.threads, "thread")
+        return f"<task of {self.program.key} for {self.target.name} with {threads}>"
 
     @cached_property
     def space(self) -> Space:

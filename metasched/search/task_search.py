@@ -176,6 +176,10 @@ class TaskSearch:
         """A run with a new goal begins."""
         self._goal, self.is_out_of_time, self._spent_patience = goal, False, None
 
+    def end_run(self, goal: Goal) -> None:
+        """The steps of a run are over; `goal` says whether that is for lack of time."""
+        self.is_out_of_time |= goal.is_over and self.wants_step(replace(goal, until=None))
+
     def trials_left(self, goal: Goal) -> int:
         """The number of trials to be made, as long as none of them is faster than the best by more than noise."""
         left = (
@@ -189,7 +193,7 @@ class TaskSearch:
 
     def wants_step(self, goal: Goal) -> bool:
         """Whether a step would measure anything, as far as that is known before it."""
-        if self.exhausted or self.is_out_of_time:
+        if self.exhausted or (self.is_out_of_time and goal.until is not None):
             return False
         return self._lacks_guess() or (self.trials_left(goal) > 0 and not goal.is_over)
 
@@ -507,6 +511,7 @@ class TaskSearch:
             task=self.task.program.key,
             source=RecordSource.of_search(self._parts.database, self.key),
             default=self._better_default(best),
+            out_of_time=self.is_out_of_time,
         )
 
     def _better_default(self, best: Record | None) -> Record | None:

@@ -25,7 +25,7 @@ _AT_BLOCKS = re.compile(r"(.+)@([\w.*?\[\]!|]+)")
 _DECORATE_HINT = "decorate the function with @metasched.rule"
 
 RuleSpec: TypeAlias = str | Sequence["RuleItem"] | None
-RuleItem: TypeAlias = Rule | str | Sequence["RuleItem"]
+RuleItem: TypeAlias = Rule | TextModule | str | Sequence["RuleItem"]
 
 
 def _rule_or_preset(value: object) -> object:

@@ -6,6 +6,7 @@ Its files, in reading order:
 - `forks`: What a fork of this process waits for: work of other threads that the child could neither use nor finish
 - `imports`: Imports at first use
 - `messages`: Words of messages: a hint, numbers of things, lists of names, and the names that were probably meant
+- `conditions`: Conditions that raise an error where they do not hold: what each file raises, it says once
 - `declared_files`: Things that are declared in a file each of one of our packages: found by the files' names, and
   checked when loaded
 - `documentation`: Docstrings as documentation: of primitives, intrinsics and rules, whose declarations require one

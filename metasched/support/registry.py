@@ -14,7 +14,7 @@ from metasched.support.calls import lacking_methods, name_of, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.installed import entry_points
-from metasched.support.messages import did_you_mean, listing
+from metasched.support.messages import a_or_an, did_you_mean, listing
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -88,7 +88,9 @@ class Registry(Generic[T]):
             raise self.error(f"there is no {self.kind} `{name}`", hint=self.advice(name))
         if len(declared) > 1:
             where = " and ".join(f"{origin(point)} ({point.value})" for point in declared)
-            raise self.error(f"two packages have a {self.kind} `{name}`: {where}")
+            raise self.error(
+                f"two packages have {a_or_an(self.kind)} `{name}`: {where}", hint=hint_for_two_packages(self.kind)
+            )
         return self._load_point(declared[0])
 
     def resolve(self, given: str | T, hint: str = "") -> T:
@@ -170,6 +172,11 @@ def checked_function(value: object, of: str, *arguments: str) -> Callable[..., A
         many = "one argument" if len(arguments) == 1 else f"{len(arguments)} arguments"
         raise UnfitError(f"it cannot be called with {many}, {' and '.join(arguments)}")
     return value
+
+
+def hint_for_two_packages(kind: str) -> str:
+    """What to do where two packages have a name."""
+    return f"uninstall one of them, or have its makers give the {kind} another name"
 
 
 def origin(point: EntryPoint) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from metasched.lang import parse_program
 from metasched.measure.records import CheckError, Limits, Measurement, RunnerClosed, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.measure.worker_server import ForkedProcess
 from tests.support.kept_workers import BRIEFLY
 
 WORKERS = Path(__file__).parent / "workers"
@@ -78,7 +81,7 @@ def reason(measurement: Measurement) -> str | None:
         ("exit 3", "crash exit 3"),
         ("hoard", "out-of-memory"),
         ("reserve", "out-of-memory"),
-        ("kill", "out-of-memory"),
+        ("kill", "crash SIGKILL"),
         ("wrong", "wrong-result"),
         ("inputs", "inputs-modified"),
         ("build:segv", "crash SIGSEGV"),
@@ -91,6 +94,37 @@ def test_a_fault_is_a_counted_reason_and_the_next_candidate_runs(
     runner: LocalRunner, fault: str, expected: str
 ) -> None:
     check_counted(runner, fault, expected)
+
+
+def test_who_the_system_kills_for_want_of_memory_is_out_of_memory(
+    runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = itertools.count()
+    monkeypatch.setattr("metasched.measure.process.count_memory_kills", lambda: next(counts))
+    check_counted(runner, "kill", "out-of-memory")
+
+
+def test_one_that_was_given_up_when_it_had_answered_gets_no_other_candidate(
+    importable: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end takes a while to come."""
+    kill, late = ForkedProcess.kill, list[threading.Timer]()
+
+    def kill_late(process: ForkedProcess) -> None:
+        late.append(threading.Timer(0.2, kill, [process]))
+        late[-1].start()
+
+    with LocalRunner(settings(builders=1)) as runner:
+        measure(runner, "good")
+        worker = runner._runner
+        with monkeypatch.context() as patch:
+            patch.setattr(ForkedProcess, "kill", kill_late)
+            given_up = worker.pid
+            worker.interrupt()
+            assert [m.failure for m in measure(runner, "good")] == [None]
+        assert worker.pid != given_up
+        for timer in late:
+            timer.join()
 
 
 @pytest.mark.parametrize(("fault", "expected"), [("spin", "run-timeout"), ("build:hang", "build-timeout")])
@@ -240,8 +274,9 @@ def test_closing_ends_what_is_under_way(importable: None) -> None:
     for future in futures:
         with pytest.raises(RunnerClosed):
             future.result(timeout=60)
-    with pytest.raises(RunnerClosed):
-        runner.submit(PROGRAM, "good", "target")
+    for ask in (lambda: runner.submit(PROGRAM, "good", "target"), lambda: runner.prepare(PROGRAM)):
+        with pytest.raises(RunnerClosed, match="this runner is closed\n  hint: make another to measure more"):
+            ask()
     assert psutil.wait_procs([server, *workers], timeout=60)[1] == []
     runner.close()
 

@@ -65,11 +65,11 @@ def test_what_dies_before_a_candidate_is_started_again(breaking: Breaking, fault
     ("fault", "error", "message"),
     [
         ("fork", ResourceError, r"starting a worker process failed: .*\n  hint: .*ulimit -u"),
-        ("start:kill", ResourceError, r"ended while it started, 3 times \(out-of-memory\)"),
+        ("start:kill", ResourceError, r"ended while it started, 3 times \(crash SIGKILL\)"),
         ("start:exit", ResourceError, r"ended while it started, 3 times \(crash exit 1\): the reason\n  hint: "),
         ("start:import", ResourceError, "a worker process cannot start: libx.so: .* Too many open files"),
         ("start:full", ResourceError, "cannot start: starting failed: No space left on device\n  hint: free some"),
-        ("prepare:kill", CheckError, r"computing the expected result of p\[N=4\] failed: out-of-memory"),
+        ("prepare:kill", CheckError, r"computing the expected result of p\[N=4\] failed: crash SIGKILL"),
         ("prepare:full", ResourceError, r"the expected result of p\[N=4\] failed: .*No space left on device"),
         ("build:full", ResourceError, "measuring a candidate failed: .*No space left on device"),
     ],

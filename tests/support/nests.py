@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -89,7 +90,9 @@ def block(
     return Block(name, ivs, bindings, guards, store, reducer, init, annotations)
 
 
-def loops(spec: list[tuple[str, int] | tuple[str, int, LoopKind | int]], body: Stmt, limit: int | None = None) -> Stmt:
+def loops(
+    spec: Sequence[tuple[str, int] | tuple[str, int, LoopKind | int]], body: Stmt, limit: int | None = None
+) -> Stmt:
     """Nested loops, outermost first; the third item is a kind, or the lanes of a vectorised loop.
 
     `limit` is an unroll limit on the outermost.

@@ -19,8 +19,8 @@ _LEAST_VECTOR_BYTES = 16
 
 
 @dataclass
-class _Loop:
-    """A loop of the assembly, by the block at its head."""
+class AssemblyLoop:
+    """A loop of assembly, and how many vectors an iteration stores and loads for lack of registers."""
 
     name: str = ""
     is_inner: bool = False
@@ -34,24 +34,24 @@ def spill_warnings(code: ObjectCode) -> tuple[str, ...]:
     return tuple(
         f"the innermost loop `{loop.name or 'without a name'}` spills: {counted(loop.stores, 'store')} and "
         f"{counted(loop.loads, 'load')} of vectors that do not fit in {registers} registers. Make its tile smaller"
-        for loop in _inner_loops(commented_assembly(code))
+        for loop in inner_loops(commented_assembly(code))
         if loop.stores or loop.loads
     )
 
 
-def _inner_loops(text: str) -> Iterator[_Loop]:
-    """The innermost loops, with what each spills in one iteration."""
-    loops: dict[str, _Loop] = {}
-    current = _Loop()
+def inner_loops(text: str) -> Iterator[AssemblyLoop]:
+    """The innermost loops of assembly with LLVM's comments, with what each spills in one iteration."""
+    loops: dict[str, AssemblyLoop] = {}
+    current = AssemblyLoop()
     for line in text.splitlines():
         if (block := _BLOCK.match(line)) is not None:
-            current = loops.setdefault(block[1], _Loop()) if block[1] else _Loop()
+            current = loops.setdefault(block[1], AssemblyLoop()) if block[1] else AssemblyLoop()
             heading = _LOOP_NAME.search(line)
             current.name = _loop_variable(heading[1]) if heading else ""
         if _INNER_LOOP_MARK in line:
             current.is_inner = True
         elif (inside := _IN_LOOP.search(line)) is not None:
-            current = loops.setdefault(inside[1], _Loop())
+            current = loops.setdefault(inside[1], AssemblyLoop())
         if (spill := _SPILL.search(line)) is not None and int(spill[1]) >= _LEAST_VECTOR_BYTES:
             if spill[2] == "Spill":
                 current.stores += 1

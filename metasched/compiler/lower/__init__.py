@@ -31,7 +31,7 @@ Its files; the passes come in the order in which they run:
 - `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do
 - `guards`: what guards are left clip loops, or become conditions as far out as possible
 - `prefetch`: Prefetches what a loop reads some iterations ahead
-- `tensors`: A tensorized nest becomes one use of its intrinsic: where each operand starts, and its strides
+- `tensors`: A tensorised nest becomes one use of its intrinsic: where each operand starts, and its strides
 - `counters`: Counters around the parts of a nest, to know where its time goes: the last thing that is done to one
 - `flatten`: one flat index for each access, as a sum ordered by loops
 - `widths`: whether all that fits in 64 bits

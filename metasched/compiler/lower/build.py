@@ -62,7 +62,7 @@ def build(func: Func) -> NestStmt:
     """The nest of a program: plain loops around assignments.
 
     Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, or a
-    tensorized nest no longer computes what its intrinsic does.
+    tensorised nest no longer computes what its intrinsic does.
     """
     wrong = next(problems(func), None)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""A tensorized nest becomes one use of its intrinsic: where each operand starts, and its strides."""
+"""A tensorised nest becomes one use of its intrinsic: where each operand starts, and its strides."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metasched.doctor.examined import Examined
 from metasched.doctor.finding import Finding, Standing
+from metasched.support.messages import counted
 
 # A share of a core less than that is a rounding of the quota.
 _SLACK = 0.05
@@ -12,18 +13,19 @@ _SLACK = 0.05
 def check(examined: Examined) -> Finding:
     """The target's threads against the cores that the process may use, and its quota of time (cgroups)."""
     threads, cores, quota = examined.target.threads, examined.cores(), _quota(examined)
+    with_threads = counted(threads, "thread")
     facts = {"threads": threads, "cores": cores, "quota_cores": quota}
     if threads > cores:
         return Finding(
             Standing.PROBLEM,
-            f"kernels run with {threads} threads on {cores} cores that this process may use",
+            f"kernels run with {with_threads} on {counted(cores, 'core')} that this process may use",
             f"set NUMBA_NUM_THREADS={cores}, or give --threads {cores}",
             facts,
         )
     if quota is not None and quota < threads - _SLACK:
         return Finding(
             Standing.PROBLEM,
-            f"kernels run with {threads} threads, and the container gives the time of {quota:.2g} cores: "
+            f"kernels run with {with_threads}, and the container gives the time of {quota:.2g} cores: "
             "the system stops them in the middle of a timing",
             f"give --threads {max(1, int(quota))}, or raise the container's limit of CPU time",
             facts,
@@ -33,11 +35,11 @@ def check(examined: Examined) -> Finding:
     if siblings and threads > cores // 2:
         return Finding(
             Standing.NOTE,
-            f"{threads} threads on {cores} logical cores, two of which share a core",
+            f"{with_threads} on {cores} logical cores, two of which share a core",
             f"dense kernels are often as fast with --threads {max(1, cores // 2)}, and their times steadier",
             facts,
         )
-    return Finding(Standing.GOOD, f"{threads} threads on {cores} cores", facts=facts)
+    return Finding(Standing.GOOD, f"{with_threads} on {counted(cores, 'core')}", facts=facts)
 
 
 def _quota(examined: Examined) -> float | None:

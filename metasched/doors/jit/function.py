@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -158,6 +159,13 @@ class JitFunction:
         """The function as a method: the instance is an argument that is no array."""
         return self if instance is None else functools.partial(self, instance)
 
+    def __reduce__(self) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+        """It is pickled as functions are, by its name, where that is its own, as of one that is decorated; else as the
+        function that it is of. Networks stay in their process: the other one traces anew.
+        """
+        name = getattr(self, "__qualname__", "")
+        return name if _find_by_name(self.__module__, name) is self else (JitFunction, (self.function, self._target))
+
     def __repr__(self) -> str:
         count = len({id(found) for found in self._compiled.values()})
         return f"<jit {self._name}, traced for {counted(count, 'combination') if count else 'nothing yet'}>"
@@ -195,6 +203,14 @@ class JitFunction:
         scalars = tuple(not made.graph.types[value].shape for _, value in made.graph.outputs)
         network = Network(made.graph, self._target)
         return _CompiledNetwork(network, made.results, scalars, isinstance(made.results, Leaf))
+
+
+def _find_by_name(module: str, name: str) -> Any:
+    """What a module has by a dotted name; None where there is nothing."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 @dataclass(frozen=True)

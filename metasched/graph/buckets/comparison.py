@@ -12,11 +12,15 @@ from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, Loop
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit, SourceNode, Stage
+from metasched.support.conditions import require_or
 from metasched.support.data_classes import dataclass
 
 
 class NotAlike(Exception):
     """Two graphs that differ in more than numbers: `str()` says how."""
+
+
+_require = require_or(NotAlike)
 
 
 @dataclass(frozen=True)
@@ -225,11 +229,6 @@ def _equal(one: Array, two: Array) -> bool:
         return False
     same_place = one.__array_interface__["data"] == two.__array_interface__["data"] and one.strides == two.strides
     return same_place or one.tobytes() == two.tobytes()
-
-
-def _require(met: bool, message: str) -> None:
-    if not met:
-        raise NotAlike(message)
 
 
 __all__ = ["Differences", "DimPlace", "InnerDimPlace", "NotAlike", "NumberPlace", "Place", "differences"]

@@ -44,9 +44,6 @@ class Lifetime:
         """Bytes that it takes in an arena."""
         return align_bytes(self.nbytes)
 
-    def meets(self, other: Lifetime) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
 
 @dataclass(frozen=True)
 class Arena:

@@ -19,7 +19,7 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.support.code_version import code_version
 from metasched.support.data_classes import dataclass
-from metasched.support.messages import a_or_an
+from metasched.support.messages import a_or_an, counted
 from metasched.target import Target
 
 
@@ -112,7 +112,7 @@ def misfit(machine: Target, wanted: Target) -> str | None:
     if lacking:
         return f"it has no {', '.join(lacking[:3])}"
     if machine.threads < wanted.threads:
-        return f"it has {machine.threads} threads, and {wanted.threads} are wanted"
+        return f"it has {counted(machine.threads, 'thread')}, and {wanted.threads} are wanted"
     for cache in ("l1", "l2", "l3", "cacheline"):
         own, other = getattr(machine, cache), getattr(wanted, cache)
         if own != other:

@@ -9,11 +9,19 @@ from metasched.measure.executor_registry import ExecutorInputs
 from metasched.measure.runner import Runner
 
 
-def executor(wanted: ExecutorInputs) -> Runner:
-    """A runner on the cluster of a scheduler, `HOST:PORT`, with the files of TLS behind it: `?ca=&cert=&key=`.
+class DaskExecutor:
+    """Opens runners on the cluster of a scheduler, `HOST:PORT`, with the files of TLS behind it: `?ca=&cert=&key=`."""
 
-    Raises MetaschedError for an address that is none, or another machine's without TLS, and where the extra `dask` is
-    not installed; ResourceError when nobody answers there.
-    """
-    settings = ClusterSettings()
-    return ClusterRunner(Connection(SchedulerAddress.parse(wanted.address), settings.patience_s), settings)
+    def check(self, wanted: ExecutorInputs) -> None:
+        """Raises MetaschedError for an address that is none, or another machine's without TLS."""
+        SchedulerAddress.parse(wanted.address)
+
+    def __call__(self, wanted: ExecutorInputs) -> Runner:
+        """A runner. Raises what `check` does, MetaschedError where the extra `dask` is not installed, and
+        ResourceError when nobody answers there.
+        """
+        settings = ClusterSettings()
+        return ClusterRunner(Connection(SchedulerAddress.parse(wanted.address), settings.patience_s), settings)
+
+
+executor = DaskExecutor()

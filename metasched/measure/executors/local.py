@@ -7,14 +7,19 @@ from metasched.measure.executor_registry import ExecutorInputs
 from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
 
 
-def executor(wanted: ExecutorInputs) -> Runner:
-    """A runner of this machine.
+class LocalExecutor:
+    """Opens runners of this machine."""
 
-    Raises MetaschedError for an address, which it does not take, and ResourceError when the machine denies what it
-    needs.
-    """
-    if wanted.address:
-        raise MetaschedError(
-            f"`local://{wanted.address}`: measuring on this machine takes no address", hint='write runner="local"'
-        )
-    return LocalRunner(RunnerSettings(threads=wanted.threads))
+    def check(self, wanted: ExecutorInputs) -> None:
+        """Raises MetaschedError for an address, which it does not take."""
+        if wanted.address:
+            raise MetaschedError(
+                f"`local://{wanted.address}`: measuring on this machine takes no address", hint='write runner="local"'
+            )
+
+    def __call__(self, wanted: ExecutorInputs) -> Runner:
+        """A runner. Raises ResourceError when the machine denies what it needs."""
+        return LocalRunner(RunnerSettings(threads=wanted.threads))
+
+
+executor = LocalExecutor()

@@ -1,6 +1,6 @@
 """Each iteration asks for what the loop reads so many iterations later.
 
-It does so in the first pass of the loops inside it, and of all those unrolled or vectorized.
+It does so in the first pass of the loops inside it, and of all those unrolled or vectorised.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ from metasched.schedule.context import Context
     not_on={LoopKind.VECTORIZED: "its iterations are lanes"},
 )
 def prefetch(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """Any loop that is not vectorized may have it."""
+    """Any loop that is not vectorised may have it."""

@@ -18,4 +18,4 @@ from metasched.schedule.context import Context
     not_on={LoopKind.VECTORIZED: "its iterations are lanes"},
 )
 def prefetch_tile(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """Any loop that is not vectorized may have it."""
+    """Any loop that is not vectorised may have it."""

@@ -42,7 +42,7 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
 
     Requires:
         The buffer is intermediate and has no other writer. All readers are under the loop, and what the block reads is
-        complete before the first of them. The loop is not around the block already, nor inside a vectorized loop, nor
+        complete before the first of them. The loop is not around the block already, nor inside a vectorised loop, nor
         inside a reduction loop of a reader whose `init` reads the buffer.
 
     Rewrite:

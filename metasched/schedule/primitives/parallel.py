@@ -48,7 +48,7 @@ def parallel(ctx: Context, loop: LoopName) -> None:
 
     Requires:
         No reduction runs along the loop, its iterations write different elements, no loop around or inside it is
-        parallel, and none around it is vectorized. A loop between loops of a shared parallel region joins that region;
+        parallel, and none around it is vectorised. A loop between loops of a shared parallel region joins that region;
         a loop nested in a part of a region that one thread runs cannot be parallel.
 
     Rewrite:
@@ -67,7 +67,12 @@ def parallel(ctx: Context, loop: LoopName) -> None:
         )
     decided = next((s for s in around if s.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
     if decided is not None:
-        raise ScheduleError(OP, f"loop `{decided.var}` around it is {decided.kind.value}", (loop, decided.var))
+        raise ScheduleError(
+            OP,
+            f"loop `{decided.var}` around it is {decided.kind.value}",
+            (loop, decided.var),
+            f"parallel a loop around `{decided.var}` instead",
+        )
     # Between loops of a shared region, it joins that region.
     changed = query.replace_stmt(ctx.func, target, replace(target, kind=LoopKind.PARALLEL, region=_region(ctx, target)))
     require_regions(OP, changed, target)

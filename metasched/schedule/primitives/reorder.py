@@ -25,7 +25,7 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
 
     Requires:
         From the outermost to the innermost of them, each loop is the only child of the one around it. No parallel loop
-        ends up inside a vectorized one, or apart from the loops of its shared parallel region.
+        ends up inside a vectorised one, or apart from the loops of its shared parallel region.
 
     Rewrite:
         for i, j, k in grid(8, 8, 8):            for k, i, j in grid(8, 8, 8):
@@ -61,7 +61,7 @@ def reorder(ctx: Context, *loops: LoopName) -> None:
 
 
 def _require_parallel_outside(order: list[For]) -> None:
-    """Raise where a parallel loop would be inside a vectorized one."""
+    """Raise where a parallel loop would be inside a vectorised one."""
     vector = None
     for loop in order:
         if loop.kind is LoopKind.VECTORIZED:

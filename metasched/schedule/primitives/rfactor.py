@@ -29,7 +29,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
     """Turn a reduction loop into a dimension of a buffer of partial results, and reduce over that afterwards.
 
     The loops stay around the new block `BLOCK.rf`, which writes the partial results `BUFFER_rf`. These are independent
-    along the loop, which can then be parallel or vectorized. The original block reduces them in separate loops.
+    along the loop, which can then be parallel or vectorised. The original block reduces them in separate loops.
 
     Args:
         loop: the loop: a whole reduction, or a part of a split one.

@@ -32,7 +32,7 @@ def scatter(ctx: Context, loop: LoopName) -> None:
         One block is inside, a reduction, whose terms have a condition `place == v`, for the variable `v` of the loop,
         plus or minus what does not depend on it. The other side may be anything that no loop inside changes. Loops of
         the reduction are around the loop, or it is one, unless the initial value is written by a block of its own. No
-        loop around is vectorized, and none inside is parallel.
+        loop around is vectorised, and none inside is parallel.
 
     Rewrite:
         for i in 4096:                              for i in 4096:
@@ -76,7 +76,12 @@ def _only_block(loop: For) -> tuple[Block, str]:
     blocks = query.blocks_under(loop)
     if len(blocks) > 1:
         names = tuple(block.name for block in blocks)
-        raise ScheduleError(OP, f"{len(blocks)} blocks are inside loop `{loop.var}`", (loop.var, *names))
+        raise ScheduleError(
+            OP,
+            f"{len(blocks)} blocks are inside loop `{loop.var}`",
+            (loop.var, *names),
+            "scatter a loop around one block alone",
+        )
     block = blocks[0]
     for it, binding in zip(block.iters, block.bindings, strict=True):
         if binding == Var(loop.var):
@@ -104,7 +109,17 @@ def _require_start(block: Block, loop: str, outside: frozenset[str]) -> None:
 def _require_kinds(ctx: Context, loop: str, around: tuple[For, ...], inside: list[str]) -> None:
     vector = next((x.var for x in around if x.kind is LoopKind.VECTORIZED), None)
     if vector is not None:
-        raise ScheduleError(OP, f"loop `{vector}` around it is vectorized", (loop, vector))
+        raise ScheduleError(
+            OP,
+            f"loop `{vector}` around it is vectorized",
+            (loop, vector),
+            f"leave `{vector}` serial: lanes of a scattered loop are those of a loop inside it",
+        )
     shared = next((var for var in inside if ctx.loop(OP, var).kind is LoopKind.PARALLEL), None)
     if shared is not None:
-        raise ScheduleError(OP, f"loop `{shared}` inside it is parallel", (loop, shared))
+        raise ScheduleError(
+            OP,
+            f"loop `{shared}` inside it is parallel",
+            (loop, shared),
+            "rfactor a loop of the reduction first, and parallel that",
+        )

@@ -32,7 +32,7 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
         The nest computes what the intrinsic does, up to names and the order of products: the same loops with the same
         extents, in any order, and the same element types. The last axis of each of the intrinsic's operands is
         contiguous in memory; the others may have any stride, unless the intrinsic requires otherwise. No guard skips
-        any of its iterations, and no loop around it is vectorized. Where the intrinsic flushes denormals to zero, the
+        any of its iterations, and no loop around it is vectorised. Where the intrinsic flushes denormals to zero, the
         block has the annotation "flush_denormals".
 
     Rewrite:

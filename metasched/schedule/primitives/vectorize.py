@@ -36,7 +36,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
         A reduction may run along the loop only if the loop is directly around its block; otherwise every block inside
         writes different elements in each iteration. A sum or product of which several iterations compute an element, as
         after compute_at, has its loops over elements outside those of the reduction, then and in later steps. No loop
-        around or inside it is vectorized or tensorized, and it has no annotation "prefetch".
+        around or inside it is vectorised or tensorised, and it has no annotation "prefetch".
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):

@@ -14,8 +14,8 @@ Its files, in reading order:
 - `loops`: What the loop primitives share: kinds, chains, and which loops carry a dependence
 - `read_regions`: The region of a buffer that its readers need below a loop
 - `regions`: The invariants of shared parallel regions
-- `tensorize_safe`: What later steps may not change: tensorized nests, vectorized reductions, and loops of rolling
+- `tensorize_safe`: What later steps may not change: tensorised nests, vectorised reductions, and loops of rolling
   windows
-- `vector_sums`: Sums that several lanes of a vectorized loop compute: none may add terms to what another one has begun
+- `vector_sums`: Sums that several lanes of a vectorised loop compute: none may add terms to what another one has begun
 - `written_regions`: The region of a buffer that its writer has completed when one iteration of a loop ends
 """

@@ -1,4 +1,4 @@
-"""What later steps may not change: tensorized nests, vectorized reductions, and loops of rolling windows."""
+"""What later steps may not change: tensorised nests, vectorised reductions, and loops of rolling windows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
 
 
 def _require_lanes(op: str, before: Func, after: Func) -> None:
-    """Raise unless every vectorized reduction loop is still directly around its block."""
+    """Raise unless every vectorised reduction loop is still directly around its block."""
     were = [x for x in query.loops(before) if query.reduces_in_lanes(x)]
     if not were:
         return

@@ -1,4 +1,4 @@
-"""Sums that several lanes of a vectorized loop compute: none may add terms to what another one has begun.
+"""Sums that several lanes of a vectorised loop compute: none may add terms to what another one has begun.
 
 After compute_at, iterations of a loop compute elements that their neighbours need, too, each for itself. One after
 another they begin anew. Lanes run at once and have one array, so an element is right only where all terms that one lane
@@ -42,7 +42,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Index:
-    """What sums are written at along one dimension: digits of the vectorized loop, plus something in [lo, lo +
+    """What sums are written at along one dimension: digits of the vectorised loop, plus something in [lo, lo +
     extent)."""
 
     lanes: Terms
@@ -51,9 +51,9 @@ class _Index:
 
 
 def require_sums_apart(ctx: Context, op: str) -> None:
-    """Raise ScheduleError where lanes of a vectorized loop would add terms to one another's sums.
+    """Raise ScheduleError where lanes of a vectorised loop would add terms to one another's sums.
 
-    What free tile variables decide becomes a constraint. Cost: a walk over the loops where none is vectorized.
+    What free tile variables decide becomes a constraint. Cost: a walk over the loops where none is vectorised.
     """
     for loop in query.loops(ctx.func):
         if loop.kind is LoopKind.VECTORIZED and len(query.blocks_under(loop)) > 1:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -92,20 +93,20 @@ def test_what_a_host_takes_all_the_time_is_no_reason(
     monkeypatch: pytest.MonkeyPatch, stolen: float, repeated: int
 ) -> None:
     """One that takes much for a while is waited for."""
-    first, rounds = iter([OtherWork(0.0, stolen)]), []
+    first = iter([OtherWork(0.0, stolen)])
     always = OtherWork(0.0, min(stolen, 0.05))
-    watch = SimpleNamespace(work_seen=lambda: next(first, always))
-    monkeypatch.setattr(measuring, "Watch", lambda: rounds.append(1) or watch)
+    watch = Mock(return_value=SimpleNamespace(work_seen=lambda: next(first, always)))
+    monkeypatch.setattr(measuring, "Watch", watch)
     ms.calibrate(2)
-    assert len(rounds) == measuring._ROUNDS + repeated
+    assert watch.call_count == measuring._ROUNDS + repeated
 
 
 @pytest.mark.usefixtures("quick")
 def test_rounds_beside_other_work_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    beside, rounds = Beside((1.9, 0.2, 0.6, 0.0)), []
-    monkeypatch.setattr(measuring, "Watch", lambda: rounds.append(1) or beside)
+    watch = Mock(return_value=Beside((1.9, 0.2, 0.6, 0.0)))
+    monkeypatch.setattr(measuring, "Watch", watch)
     ms.calibrate(2)
-    assert len(rounds) == measuring._ROUNDS + 2
+    assert watch.call_count == measuring._ROUNDS + 2
 
 
 @pytest.mark.usefixtures("quick")

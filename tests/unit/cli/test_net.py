@@ -61,9 +61,9 @@ def test_a_model_is_shown(folder: Path) -> None:
     assert ["# before\nnetwork small" in before, "network small" in after] == [True, True]
     status, _, err = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--pass", "fusoin")
     assert (status, "no pass `fusoin`: there are dead_code, " in err) == (2, True)
-    for view in (["--graph"], ["--optimised"], ["--pass", "fusion"]):
-        status, _, err = run("show", str(folder / "m.onnx"), "-D", "batch=2", *view, "--json")
-        assert (status, f"{view[0]} is text, and --json has the summary" in err) == (2, True)
+    for options in (["--graph"], ["--optimised"], ["--pass", "fusion"]):
+        status, _, err = run("show", str(folder / "m.onnx"), "-D", "batch=2", *options, "--json")
+        assert (status, f"{options[0]} is text, and --json has the summary" in err) == (2, True)
     status, out, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--json")
     data = json.loads(out)
     assert data["inputs"] == {"x": "f32[2, 4]"}

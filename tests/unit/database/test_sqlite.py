@@ -257,7 +257,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "n.db"
     open_database(url_of(path)).close()
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {backend.SCHEMA_VERSION + 1}")
+    connection.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
     connection.close()
     with pytest.raises(DatabaseError, match="newer metasched"):
         open_database(url_of(path))
@@ -486,7 +486,7 @@ class PressedAfter(sqlite3.Connection):
 def test_an_interrupt_waits_for_the_end_of_a_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    monkeypatch.setattr(backend.sqlite3, "connect", partial(sqlite3.connect, factory=PressedAfter))
+    monkeypatch.setattr("metasched.database.sqlite.sqlite3.connect", partial(sqlite3.connect, factory=PressedAfter))
     with open_database(url_of(tmp_path / "r.db")) as db:
         monkeypatch.setattr(PressedAfter, "statement", statement)
         with pytest.raises(KeyboardInterrupt):

@@ -87,7 +87,7 @@ def test_one_file_is_a_math_function_everywhere(given: tuple[np.ndarray, np.ndar
     assert np.isfinite(bound).all()
 
     schedule = ms.Schedule(program)
-    schedule.vectorize(schedule.get_loops(schedule.get_block("b"))[0], 8)
+    schedule.vectorize(schedule.get_loops(schedule.get_block("b"))[0], lanes=8)
     b, c = ms.compile(program, trace=schedule.trace)(*given)
     np.testing.assert_allclose(b, want, rtol=1e-6)
     np.testing.assert_allclose(c, found[0][1], rtol=1e-3)
@@ -99,7 +99,7 @@ def test_one_file_is_a_math_function_everywhere(given: tuple[np.ndarray, np.ndar
 @pytest.mark.usefixtures("hypot1")
 def test_one_file_is_a_math_function_in_python_and_in_hints(given: tuple[np.ndarray, np.ndarray]) -> None:
     a = ms.placeholder("A", (37,))
-    built = ms.program("q", [a], [ms.compute("B", (37,), lambda i: calls.hypot1(a[i]))])
+    built = ms.program("q", [a], [ms.compute("B", (37,), lambda i: calls.hypot1(a[i]))])  # type: ignore[attr-defined]
     np.testing.assert_allclose(ms.reference(built)(given[0]), np.hypot(1.0, given[0]), rtol=1e-6)
     with pytest.raises(ms.LanguageError, match=r"write `hypot1\(x\)`"):
         ms.parse_program("program p(A: f32[4]) -> B: f32[4]:\n    B[i] = hypotenuse(A[i])\n")

@@ -26,7 +26,8 @@ extended = pytest.mark.skipif(
 
 def sigmoid(x: Floats) -> Floats:
     small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, Extended(1)) / (1 + small)
+    found: Floats = np.where(x < 0, small, Extended(1)) / (1 + small)
+    return found
 
 
 REFERENCES: Mapping[str, Callable[..., Floats]] = {

@@ -94,6 +94,14 @@ def test_ranges_that_cannot_be_are_said() -> None:
         ms.load_onnx(MODEL, batch=1, seq=ms.SizeRange(1, 4)).at(seq=9)  # type: ignore[union-attr]
 
 
+def test_a_database_that_is_not_there_is_said_and_forgotten(tmp_path: Path) -> None:
+    ranged = ms.load_onnx(MODEL, batch=1, seq=ms.SizeRange(1, 6, buckets=(2, 6)), states={"kept": "next"})
+    with pytest.raises(ms.NoRecord, match="there is no database"):
+        ranged.use(f"sqlite:///{tmp_path}/none.db")
+    x, bias = inputs(3)
+    ranged(x, bias)
+
+
 def test_few_networks_are_kept() -> None:
     ranged = ms.load_onnx(MODEL, batch=1, seq=(1, 20))
     assert isinstance(ranged, ms.NetworkOfSizes)

@@ -122,7 +122,8 @@ def test_tree_of_an_expression() -> None:
 
 
 def test_numbers_of_different_types_differ() -> None:
-    assert IntLit(0) != FloatLit(0.0)
+    zero: object = FloatLit(0.0)
+    assert IntLit(0) != zero
     assert one_stage("B[i] = 1") != one_stage("B[i] = 1.0")
 
 
@@ -147,7 +148,7 @@ def test_several_programs_in_a_file(tmp_path: Path) -> None:
 
 def test_parameters() -> None:
     assert parse_program(DENSE, K=7).params == (("N", 512), ("M", 512), ("K", 7))
-    params = parse_program(DENSE, K=np.int64(7)).params  # such as what an array of sizes holds
+    params = parse_program(DENSE, K=np.int64(7)).params  # type: ignore[arg-type]  # such as what an array of sizes holds
     assert params == (("N", 512), ("M", 512), ("K", 7))
     assert type(params[2][1]) is int
     with pytest.raises(LanguageError, match="no parameter `Q`: its parameters are `N`, `M` and `K`"):

@@ -47,7 +47,7 @@ def test_numbers_of_four_bits_are_unpacked() -> None:
 """)
     q = integers(np.dtype(np.uint32), 40, 2).reshape(5, 8)
     s = np.linspace(1, 2, 5, dtype=np.float32)
-    whole = (q[:, :, None] >> np.uint32([0, 4, 8, 12, 16, 20, 24, 28])) & 15
+    whole = (q[:, :, None] >> np.array([0, 4, 8, 12, 16, 20, 24, 28], np.uint32)) & 15
     expected = s[:, None] * (whole.reshape(5, 64).astype(np.float32) - 8)
     np.testing.assert_array_equal(ms.compile(program)(q, s), expected)
 

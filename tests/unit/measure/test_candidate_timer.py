@@ -59,7 +59,7 @@ def answer(timer: CandidateTimer, tmp_path: Path, text: str, built: str, inputs:
 
 
 def test_a_right_kernel_is_timed(timer: CandidateTimer, tmp_path: Path) -> None:
-    done = answer(timer, tmp_path, DENSE, DENSE, {"n": np.int64(5), "alpha": (0.5, 2.0)})
+    done = answer(timer, tmp_path, DENSE, DENSE, {"n": np.asarray(5), "alpha": (0.5, 2.0)})
     assert done.kind is MessageKind.DONE, done.body
     assert len(done.body["times"]) == PLAN.samples
     assert all(0 < t < 1 for t in done.body["times"])
@@ -77,7 +77,7 @@ def test_a_right_kernel_is_timed(timer: CandidateTimer, tmp_path: Path) -> None:
     ],
 )
 def test_a_kernel_that_is_slightly_wrong_is_caught(timer: CandidateTimer, tmp_path: Path, wrong: str) -> None:
-    failed = answer(timer, tmp_path, DENSE, wrong, {"n": np.int64(5)})
+    failed = answer(timer, tmp_path, DENSE, wrong, {"n": np.asarray(5)})
     assert failed.kind is MessageKind.FAILED
     assert failed.body["reason"] == Reason.WRONG_RESULT.value
     assert "`D`: " in failed.body["detail"]

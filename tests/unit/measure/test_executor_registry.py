@@ -74,4 +74,17 @@ def test_mistakes() -> None:
     ):
         OpenedOnce("spark://host:8786", 1)
     with pytest.raises(MetaschedError, match="measuring on this machine takes no address"):
-        OpenedOnce("local://host", 1).open_runner()
+        OpenedOnce("local://host", 1)
+
+
+@pytest.mark.parametrize(
+    ("runner", "message"),
+    [
+        ("dask", "`` is no address of a dask scheduler\n  hint: write HOST:PORT, such as 127.0.0.1:8786"),
+        ("dask://host", "`host` is no address of a dask scheduler"),
+        ("dask://host:8786", "the scheduler `host:8786` is not this machine, and no files for TLS are given"),
+    ],
+)
+def test_an_address_is_looked_at_before_anything_is_measured(runner: str, message: str) -> None:
+    with pytest.raises(MetaschedError, match=re.escape(message)):
+        OpenedOnce(runner, 1)

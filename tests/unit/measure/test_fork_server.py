@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import sys
 
 import pytest
 
@@ -25,8 +27,9 @@ def test_an_import_that_fails_is_logged_and_workers_start_all_the_same(
 
     monkeypatch.setattr(fork_server, "ForkServer", _Server)
     monkeypatch.setattr(fork_server, "die_with", lambda parent: None)
-    monkeypatch.setattr(fork_server.gc, "freeze", lambda: None)
-    monkeypatch.setattr(fork_server.sys, "argv", ["", '{"parent": 1, "connection": 0}'])
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["", '{"parent": 1, "connection": 0}'])
     with caplog.at_level(logging.WARNING, logger="metasched"):
-        assert fork_server.serve_workers(missing) == "in a worker"
+        served: object = fork_server.serve_workers(missing)
+    assert served == "in a worker"
     assert "no such part" in caplog.text

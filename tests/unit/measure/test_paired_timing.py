@@ -9,6 +9,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.comparison import Comparison
+from metasched.measure.inputs import Inputs
 from metasched.measure.paired_timing import compare
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan, is_clearly_slower
@@ -44,6 +45,9 @@ class Runner:
         visits = () if failed else ((float(trace), 99.0, float(trace)),) * plan.visits
         future.set_result(Measurement(MeasureCandidate("", (), trace, target), visits, False, failed, ()))
         return future
+
+    def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
+        raise NotImplementedError
 
     def close(self) -> None: ...
 

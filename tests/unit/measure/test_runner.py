@@ -101,7 +101,7 @@ class FakeProcess:
                 self.journal.checked.append(checked)
                 if checked in self.journal.wrong:
                     return Message(MessageKind.FAILED, {"reason": "wrong-result", "detail": checked})
-            ahead = {} if trace.startswith("packs") else None
+            ahead: dict[str, object] | None = {} if trace.startswith("packs") else None
             body = {"candidate": candidate, "artefact": {"ahead": ahead, "trace": trace}, "code": trace, "phases": {}}
             return Message(MessageKind.DONE, body, b"code")
 

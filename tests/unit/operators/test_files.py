@@ -82,7 +82,7 @@ def test_guesses_are_made_from_the_library_alone(package: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("softmax", "two packages have an operator `softmax`: metasched and toy_operators 1.0"),
+        ("softmax", "two packages have an operator `softmax`: metasched and toy_operators 1.0\n  hint: uninstall one"),
         ("lost", "`lost` of toy_operators 1.0 (toy_operators:lost) is no operator: there is no program in "),
         ("number", "is no operator: it is 3, not the path of a program: Path(__file__).with_name('NAME.ms')"),
         ("other", "other.ms: the file of the operator `other` holds `toy_swish`, not that program alone"),

@@ -190,7 +190,7 @@ TYPES: list[tuple[str, Params]] = [
 def inputs(program: ms.Program) -> tuple[Any, ...]:
     """Random numbers for each argument; a scalar is a small positive one."""
     rng = np.random.default_rng(0)
-    rows = dict(program.params).get("ROWS", 1)
+    rows = int(dict(program.params).get("ROWS", 1))
     buffers = {b.name: b for b in program.inputs}
     out: list[Any] = []
     for name in program.func.order:
@@ -214,7 +214,8 @@ def inputs(program: ms.Program) -> tuple[Any, ...]:
 def expected(name: str, params: Params, arguments: tuple[Any, ...]) -> Array | tuple[Array, ...]:
     program = operators.load(name, **params)
     wide = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype != np.int64 else a for a in arguments]
-    return EXPECTED[name](*wide, **dict(program.params))
+    found: Array | tuple[Array, ...] = EXPECTED[name](*wide, **dict(program.params))
+    return found
 
 
 def agrees(result: Array | tuple[Array, ...], wanted: Array | tuple[Array, ...]) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.operators.matching import fits, names_between
+from metasched.operators.matching import fits
+from metasched.operators.structure import names_between
 
 SOFTMAX = """
 top[r] = max[c](T[r, c])

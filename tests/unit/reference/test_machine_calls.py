@@ -31,7 +31,7 @@ def compiled(text: str, dtype: DType, arity: int) -> tuple[Callable[..., float],
         out = np.zeros((), dtype.numpy)
         given = [np.array(value, dtype.numpy) for value in values]
         loaded(*(array.ctypes.data for array in (*given, out)))
-        return out.item()
+        return float(out)
 
     return run, str(module)
 

@@ -13,7 +13,7 @@ from metasched.compiler.cpu.emit.counters import COUNTERS, TICKS
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower, lower_counted
 from metasched.report.limits import Bound, StageLimits, ceilings_of
-from metasched.report.profile import CallProfile
+from metasched.report.profile import CallProfile, PartProfile
 from metasched.runtime.compiled import CompiledKernel, compile_loops, parameters_of
 from metasched.runtime.kernel import Kernel
 from metasched.target import Target
@@ -43,7 +43,8 @@ def kernel() -> Kernel:
 
 @pytest.fixture(scope="module")
 def profile(kernel: Kernel) -> CallProfile:
-    found: CallProfile = kernel.profile(np.ones((64, 64), np.float32), runs=3)
+    found = kernel.profile(np.ones((64, 64), np.float32), runs=3)
+    assert isinstance(found, CallProfile)
     return found
 
 
@@ -107,6 +108,7 @@ def test_a_loop_on_threads_inside_another_is_on_no_more_threads_than_there_are()
     inside = ms.compile(ms.parse_program(TEXT), trace=ms.parse_trace(text), target=Target.detect(2))
     (first, *_) = inside.profile(np.ones((64, 64), np.float32), runs=2).parts
     assert first.blocks == ("first",)
+    assert isinstance(first, PartProfile)
     assert first.threads in {1, 2}
 
 

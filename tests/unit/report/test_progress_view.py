@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,7 +16,7 @@ import metasched as ms
 from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration, failures, progress_line
 from metasched.report.progress_view import Lines, LiveLine, NotebookView, Unseen, progress_view, view_of
-from tests.support.kept_workers import kept_workers
+from tests.support.fake_runner import FakeRunner
 from tests.support.progress import RUNNING, STARTING
 
 
@@ -135,14 +134,9 @@ def test_in_a_notebook_the_terminal_is_not_asked(notebook: Display) -> None:
     assert isinstance(progress_view(io.StringIO()), Lines)
 
 
-@pytest.fixture
-def workers() -> Iterator[None]:
-    with kept_workers():
-        yield
-
-
-@pytest.mark.usefixtures("workers")
 def test_tuning_shows_a_line_and_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metasched.measure.executors.local.LocalRunner", lambda _: FakeRunner())
+    monkeypatch.setenv("COLUMNS", "80")
     a = np.ones((4, 5), np.float32)
     f = ms.kernel("Y[i, k] = X[i, k] + 1.0", db=f"sqlite:///{tmp_path}/t.db")
     for shown, expected in ((None, "1/1 trials"), (False, "")):

@@ -26,8 +26,8 @@ class Server:
 def source(tmp_path_factory: pytest.TempPathFactory) -> RecordSource:
     url = f"sqlite:///{tmp_path_factory.mktemp('source') / 't.db'}"
     kernel = ms.tune(ms.parse_program(PROGRAM), trials=1, db=url, progress=False)
-    source: RecordSource = kernel.report.source
-    return source
+    assert kernel.report.source is not None
+    return kernel.report.source
 
 
 def test_a_file_is_opened_again(source: RecordSource) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +14,9 @@ import metasched as ms
 from metasched.compiler.lower import lower
 from metasched.errors import BuildError
 from metasched.ir import query
-from metasched.ir.nodes import Annotation, Const
+from metasched.ir.nodes import Annotation, Const, Func
 from metasched.ir.printer import print_func
-from metasched.schedule import annotation, annotations
+from metasched.schedule import annotation
 from metasched.schedule.annotation import known_annotations, problems
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, loops_of, schedule
@@ -42,12 +43,13 @@ def stagger(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
         raise ScheduleError(op, "`k` is summed over", ("k",), "take another")
 '''
 TARGET = ms.Target.detect(threads=1)
+FOLDER = importlib.import_module("metasched.schedule.annotations")
 
 
 @pytest.fixture
 def stagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "stagger.py").write_text(STAGGER)
-    monkeypatch.setattr(annotations, "__path__", [*annotations.__path__, str(tmp_path)])
+    monkeypatch.setattr(FOLDER, "__path__", [*FOLDER.__path__, str(tmp_path)])
     known_annotations.cache_clear()
     yield
     known_annotations.cache_clear()
@@ -89,7 +91,7 @@ def test_lowering_refuses_what_nobody_knows_and_what_is_misplaced() -> None:
     sch = schedule(DENSE_RELU)
     block = query.find_block(sch.func, "dense")
 
-    def with_annotation(key: str) -> ms.LoopKind | object:
+    def with_annotation(key: str) -> Func:
         return query.replace_stmt(sch.func, block, replace(block, annotations=(Annotation(key, Const(1)),)))
 
     with pytest.raises(BuildError, match='`dense` has an annotation "unrol_limit" that nobody knows'):
@@ -112,7 +114,7 @@ def test_a_file_that_says_too_little(
 ) -> None:
     assert wrong[0] in STAGGER
     (tmp_path / "stagger.py").write_text(STAGGER.replace(*wrong))
-    monkeypatch.setattr(annotations, "__path__", [*annotations.__path__, str(tmp_path)])
+    monkeypatch.setattr(FOLDER, "__path__", [*FOLDER.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "metasched.schedule.annotations.stagger", raising=False)
     with pytest.raises(TypeError, match=message):
         annotation.FILES.load()

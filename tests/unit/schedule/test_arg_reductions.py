@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from metasched.errors import ScheduleError
@@ -72,7 +74,7 @@ def test_what_takes_one_result(op: str) -> None:
     schedule = best()
     _, k = schedule.get_loops(schedule.get_block("V"))
     factored = schedule.rfactor(k)  # a term each: it is no reduction
-    attempts = {
+    attempts: dict[str, Callable[[], object]] = {
         "cache_write": lambda: schedule.cache_write(schedule.get_block("V"), "local"),
         "compute_inline": lambda: schedule.compute_inline(factored),
         "reverse_compute_inline": lambda: schedule.reverse_compute_inline(factored),

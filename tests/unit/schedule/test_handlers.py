@@ -38,6 +38,7 @@ def test_repairing_is_reported() -> None:
     replay = Replay({"lanes": 5}, Policy.REPAIR, DrawFromPrior(0))
     assert replay.decide(LANES) == 4
     drawn = replay.decide(HOW)
+    assert drawn is not FREE
     assert drawn == DrawFromPrior(0).decide(HOW)
     assert replay.repairs == [Repair("lanes", 5, 4), Repair("how", None, drawn)]
 

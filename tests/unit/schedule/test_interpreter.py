@@ -38,7 +38,7 @@ def test_it_shows_the_program(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_primitive_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match=re.escape("there is no primitive `splitt`\n  hint: did you mean `split`")):
-        schedule().splitt
+        schedule().splitt  # type: ignore[attr-defined]
     assert not hasattr(schedule(), "_private")
 
 
@@ -157,7 +157,7 @@ def test_the_hint_says_what_was_given_instead() -> None:
     sch = schedule()
     block = sch.get_block("dense")
     with pytest.raises(ScheduleError) as info:
-        sch.unroll(block)
+        sch.unroll(block)  # type: ignore[arg-type]
     assert info.value.hint == "unroll(loop); `dense` is a block"
 
 
@@ -298,13 +298,19 @@ def test_a_handle_is_no_name() -> None:
     sch = schedule()
     block = sch.get_block("dense")
     i, j, _ = sch.get_loops(block)
-    for compare in (lambda: block == "dense", lambda: block != "dense", lambda: block in sch.block_names()):
+    comparisons: list[Callable[[], bool]] = [
+        lambda: block == "dense",
+        lambda: block != "dense",
+        lambda: block in sch.block_names(),
+    ]
+    for compare in comparisons:
         with pytest.raises(TypeError) as info:
             compare()
         said = str(info.value)
         assert said.startswith("cannot compare the block `dense` with the text 'dense': a handle is no name")
         assert said.endswith("\n  hint: `sch.name_of(block)` is the name of the block it stands for")
-    for use in (lambda: i == "i", lambda: i in {"i", "j"}):
+    uses: list[Callable[[], bool]] = [lambda: i == "i", lambda: i in {"i", "j"}]
+    for use in uses:
         with pytest.raises(TypeError) as info:
             use()
         assert str(info.value) == (
@@ -326,7 +332,7 @@ def test_a_block_where_a_location_belongs() -> None:
         "compute_at: argument `loop`: expected a loop, or where a block may be computed, got `pad`",
         "compute_at(block, loop); `pad` is a block",
     ):
-        sch.compute_at(pad, pad)
+        sch.compute_at(pad, pad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -430,7 +436,7 @@ def test_seeds_differ() -> None:
 
 def test_a_stream_is_of_a_seed_and_an_address() -> None:
     def start(seed: int, address: str) -> list[int]:
-        return stream(seed, address).integers(1 << 30, size=3).tolist()
+        return [int(n) for n in stream(seed, address).integers(1 << 30, size=3)]
 
     assert start(0, "a/b") == start(0, "a/b")
     assert start(0, "a/b") != start(0, "a/c")
@@ -460,7 +466,7 @@ def test_choose_gives_the_plain_option() -> None:
 def test_numbers_of_numpy_and_ranges_are_taken_as_those_of_python() -> None:
     sch = schedule()
     i, *_ = loops_of(sch, "dense")
-    sch.split(i, [None, np.int64(4)])
+    sch.split(i, [None, np.int64(4)])  # type: ignore[list-item]
     sch.sample_categorical(range(2, 5))
     assert sch.choose("how", range(3)) in range(3)
     assert sch.choose("size", [np.int64(7)]) == 7

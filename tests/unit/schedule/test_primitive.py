@@ -146,6 +146,7 @@ def test_samplers_look_and_do_not_touch() -> None:
     @sampler
     def toss(ctx: Context) -> Categorical:
         """Toss a coin."""
+        raise NotImplementedError
 
     declared = declaration_of(toss)
     assert declared.random

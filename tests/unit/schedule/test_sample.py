@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from metasched.lang.instructions import HOLE, Ref
+from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, Symbolic
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import Int
@@ -66,7 +68,7 @@ def test_integers_are_integers_under_every_handler() -> None:
         ({"step": 4, "perfect": True}, "sample_tile: step is 4, and only dividing sizes are wanted"),
     ],
 )
-def test_tiles_that_are_none(settings: dict[str, int], message: str) -> None:
+def test_tiles_that_are_none(settings: dict[str, Any], message: str) -> None:
     sch = schedule()
     with fails(message):
         sch.sample_tile(loops_of(sch, "dense")[0], **settings)
@@ -118,7 +120,7 @@ def test_values_that_are_no_distribution(values: list[int], probabilities: tuple
 
 
 @pytest.mark.parametrize("value", ["8", 8.0, True, None])
-def test_values_are_integers(value: object) -> None:
+def test_values_are_integers(value: Any) -> None:
     with fails(f"sample_categorical: argument `values`: expected a list, each a number, got {value!r}"):
         schedule().sample_categorical([4, value])
 
@@ -178,7 +180,7 @@ program alone[N=6](A: f32[N]) -> (X: f32[N], Y: f32[N]):
 """
 
 
-def options(text: str, block: str, *around: str) -> list[object]:
+def options(text: str, block: str, *around: str) -> list[Decision]:
     sch = schedule(text)
     sch.sample_compute_location(sch.get_block(block), *map(sch.get_block, around))
     return list(sch.sites[-1].site.dist.options())
@@ -345,7 +347,7 @@ def test_a_consumer_is_at_a_sampled_place_of_the_tile() -> None:
     assert sch.sites[-1].site.dist.options() == (Ref("root"), Ref("i_0"), Ref("j_0"))  # not where sums are incomplete
     for place in ("root", "i_0", "j_0"):
         for sizes in ((2, 3), (4, 9), (11, 1)):
-            decided = {"i": (HOLE, sizes[0]), "j": (HOLE, sizes[1]), "relu": Ref(place)}
+            decided: dict[str, Decision] = {"i": (HOLE, sizes[0]), "j": (HOLE, sizes[1]), "relu": Ref(place)}
             sch = schedule(handler=Replay(decided, Policy.STRICT, DrawFromPrior(0)))
             tiled(sch)
             assert (place in vars_of(sch, "relu")) == (place != "root")
@@ -353,7 +355,7 @@ def test_a_consumer_is_at_a_sampled_place_of_the_tile() -> None:
 
 
 def test_a_place_that_is_none_is_repaired() -> None:
-    decided = {"i": (HOLE, 2), "j": (HOLE, 3), "relu": Ref("k")}
+    decided: dict[str, Decision] = {"i": (HOLE, 2), "j": (HOLE, 3), "relu": Ref("k")}
     with fails('sample_compute_location: the decision k at "relu" is not in the support (one of root, i_0, j_0)'):
         tiled(schedule(handler=Replay(decided, Policy.STRICT, DrawFromPrior(0))))
     sch = schedule(handler=Replay(decided, Policy.REPAIR, DrawFromPrior(0)))

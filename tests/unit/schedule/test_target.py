@@ -74,7 +74,9 @@ def test_a_space_is_one_for_a_target() -> None:
         space = ms.space(program(), wide_lanes, target=target)
         assert space.target == target
         assert f"lanes={expected}" in str(space[0].trace)
-        assert f"lanes={expected}" in str(ms.condition(space, {})[0].trace)
+        same = ms.condition(space, {})
+        assert isinstance(same, ms.Space)
+        assert f"lanes={expected}" in str(same[0].trace)
 
 
 def test_a_space_that_was_made_for_another_target_is_made_anew() -> None:

@@ -277,14 +277,18 @@ def lined(**changes: Any) -> str:
         ('{"metasched_trace": 1, "program": "p"}', '"instructions" is a list of objects'),
         (lined(op=...), "instruction 1: the key `op` is missing"),
         (lined(op="a b"), "instruction 1 (a b): op: 'a b' is no name"),
-        (lined(more=1), "instruction 1 (choose): there is no key `more`"),
-        (lined(random=False), 'instruction 1 (choose): `address` belongs to a random variable; say "random": true'),
+        (lined(more=1), "instruction 1 (choose): there is no key `more`\n  hint: keys are `address`, `args`"),
+        (lined(arg=1), "instruction 1 (choose): there is no key `arg`\n  hint: did you mean `args`?"),
+        (lined(random=False), "instruction 1 (choose): `address` belongs to a random variable\n  hint: say"),
         (lined(random=1), "instruction 1 (choose): random: 1 is neither true nor false"),
         (lined(version=0), "instruction 1 (choose): version: 0 is no number of a version"),
-        (lined(decision=None), "instruction 1 (choose): decision: None is no decision; leave the key out"),
+        (lined(decision=None), "instruction 1 (choose): decision: None is no decision\n  hint: leave the key out"),
         (lined(args={}), "instruction 1 (choose): args: {} is no list of arguments"),
-        (lined(args=[{"reference": "x"}]), "stands for nothing; objects have one key of ref, expr, hole, float"),
-        (lined(args=[{"expr": ["**", 1, 2]}]), "there is no operator '**'; there are +"),
+        (
+            lined(args=[{"reference": "x"}]),
+            "stands for nothing\n  hint: objects have one key of ref, expr, hole, float",
+        ),
+        (lined(args=[{"expr": ["**", 1, 2]}]), "there is no operator '**'\n  hint: operators are `+`"),
         (lined(args=[{"expr": "t0 * 2"}]), "'t0 * 2' is no arithmetic"),
         (lined(outputs="x"), "outputs: 'x' is no list of names"),
         (lined(kwargs=[]), "kwargs: [] is no object of arguments"),
@@ -297,6 +301,7 @@ def test_json_that_is_no_trace(text: str, message: str) -> None:
     with pytest.raises(LanguageError) as info:
         ms.Trace.from_json(text)
     assert message in str(info.value)
+    assert all(mistake.hint for mistake in info.value.diagnostics)
 
 
 def test_mistakes_of_json_are_gathered() -> None:

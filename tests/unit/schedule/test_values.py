@@ -72,7 +72,7 @@ def test_a_comparison_says_how_to_take_the_smaller_of_two() -> None:
         (lambda t: np.int32(2) * t, "2*t1"),
         (lambda t: np.uint8(8) - t, "8 - t1"),
         (lambda t: t // np.int64(2), "t1 // 2"),
-        (lambda t: ms.minimum(t, np.int64(8)), "min(t1, 8)"),
+        (lambda t: ms.minimum(t, np.int64(8)), "min(t1, 8)"),  # type: ignore[arg-type]
     ],
 )
 def test_numbers_of_numpy_are_numbers(combine: Any, text: str) -> None:

@@ -49,7 +49,7 @@ def test_a_search_with_duplicates_goes_on_as_if_it_had_not_been_interrupted(tmp_
         runner.codes = coarse
     with open_database(f"sqlite:///{tmp_path}/one.db") as database:
         assert tuned(database, 46, runners[0], guesses=guesses).duplicates > 1
-    for first, one, two in ((1, *runners[1:3]), (19, *runners[3:])):
+    for first, one, two in ((1, runners[1], runners[2]), (19, runners[3], runners[4])):
         with open_database(f"sqlite:///{tmp_path}/{first}.db") as database:
             tuned(database, first, one, guesses=guesses)
             tuned(database, 46, two, guesses=guesses)

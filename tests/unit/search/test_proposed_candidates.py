@@ -53,6 +53,11 @@ def test_rows_and_arms_are_integers_of_any_kind(arms: Arms, row: tuple[int, ...]
         assert {type(n) for n in (found.arm, *found.row)} == {int}
 
 
+def test_of_more_than_were_asked_for_the_first_are_taken(arms: Arms, row: tuple[int, ...]) -> None:
+    """Who proposes all that there is would not let a budget be looked at."""
+    assert proposed_by(Says(Candidate(0, row), *[Candidate(99, row)] * 9), 1, arms) == [Candidate(0, row)]
+
+
 @pytest.mark.parametrize(
     ("arm", "changed", "message"),
     [

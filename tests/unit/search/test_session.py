@@ -37,7 +37,8 @@ FAST, SLOW = trace(12, 12, 12, 12), trace(1, 64, 1, 64)
 
 
 def test_a_run_measures_as_many_as_asked_for_and_reports_the_best(database: Database) -> None:
-    runner, seen = ToyRunner(ToySpace()), []
+    runner = ToyRunner(ToySpace())
+    seen: list[Progress] = []
     report = tuned(database, 20, runner, seen)
     assert (report.records, report.measured, len(runner.traces)) == (20, 20, 20)
     assert report.best is not None

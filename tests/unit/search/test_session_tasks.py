@@ -206,7 +206,12 @@ def test_a_budget_that_is_spent_when_the_guess_is_measured_begins_no_batch(datab
     with session(database, runner, task(8), second) as tuning:
         first, other = tuning.run(budget=0.01)
         assert (first.records, other.records, second.made) == (1, 0, 0)
+        assert other.out_of_time
+        assert str(other).splitlines()[1] == "nothing was measured: the time was over before"
+        assert tuning.step(trials=2) is not None, "a step has no seconds that could be over"
         (first, other) = tuning.run(trials=16)
+        assert not first.out_of_time
+        assert not other.out_of_time
     assert (first.records, other.records) == (16, 16)
 
 

@@ -161,6 +161,7 @@ def test_nothing_is_enumerated_before_it_is_wanted() -> None:
 def test_a_task_has_the_threads_that_are_given() -> None:
     assert Task(PROGRAM, target=TARGET).target == TARGET
     assert Task(PROGRAM, target=TARGET, threads=5).target == TARGET.with_threads(5)
+    assert repr(Task(PROGRAM, target=TARGET, threads=1)) == f"<task of {PROGRAM.key} for generic with 1 thread>"
 
 
 @pytest.mark.parametrize(

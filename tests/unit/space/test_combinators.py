@@ -285,12 +285,12 @@ def test_every_consumer() -> None:
     ("make", "message"),
     [
         (ms.sequence, "sequence: there are no rules to combine"),
-        (lambda: ms.sequence(tile, is_long), "sequence: `is_long` is no rule: decorate the function"),
-        (lambda: ms.attempt("tile"), "attempt: `'tile'` is no rule"),
-        (lambda: ms.choice(tile, split_rows), "choice: the first argument is its name"),
+        (lambda: ms.sequence(tile, is_long), "sequence: `is_long` is no rule: decorate the function"),  # type: ignore[arg-type]
+        (lambda: ms.attempt("tile"), "attempt: `'tile'` is no rule"),  # type: ignore[arg-type]
+        (lambda: ms.choice(tile, split_rows), "choice: the first argument is its name"),  # type: ignore[arg-type]
         (lambda: ms.choice("c", None), "choice: there are no rules to combine"),
-        (lambda: ms.when("tile", tile), "when: the first argument is a function"),
-        (lambda: ms.each_consumer(is_long), "each_consumer: `is_long` is no rule"),
+        (lambda: ms.when("tile", tile), "when: the first argument is a function"),  # type: ignore[arg-type]
+        (lambda: ms.each_consumer(is_long), "each_consumer: `is_long` is no rule"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_combined(make: Any, message: str) -> None:

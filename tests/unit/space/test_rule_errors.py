@@ -25,8 +25,8 @@ def described_block() -> object:
         ),
         (lambda: [].apend(3), "AttributeError: 'list' object has no attribute 'apend'\n  hint: did you mean `append`?"),  # type: ignore[attr-defined]
         (lambda: [].zebra, "AttributeError: 'list' object has no attribute 'zebra'"),  # type: ignore[attr-defined]
-        (lambda: schedule().splt(), "AttributeError: there is no primitive `splt`\n  hint: did you mean `split`?"),
-        (lambda: {}["x"], "KeyError: 'x'"),
+        (lambda: schedule().splt(), "AttributeError: there is no primitive `splt`\n  hint: did you mean `split`?"),  # type: ignore[attr-defined]
+        (lambda: dict[str, int]()["x"], "KeyError: 'x'"),
     ],
 )
 def test_an_attribute_that_is_not_there_has_the_closest_named(mistake: Callable[[], object], message: str) -> None:

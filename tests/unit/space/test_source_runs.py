@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 import metasched as ms
+from metasched.space.registry import RuleItem
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import program
 
@@ -26,7 +27,11 @@ def counting(calls: Counter[str], name: str, *options: str) -> ms.Rule:
 
 def test_rules_before_a_choice_run_once_for_all_its_options() -> None:
     calls: Counter[str] = Counter()
-    rules = [counting(calls, "early"), counting(calls, "choice", "a", "b", "c"), counting(calls, "late")]
+    rules: list[RuleItem] = [
+        counting(calls, "early"),
+        counting(calls, "choice", "a", "b", "c"),
+        counting(calls, "late"),
+    ]
     space = ms.space(program(DENSE_RELU), rules=rules)
     assert len(space) == 3
     assert calls == {"early": 1, "choice": 3, "late": 3}
@@ -34,7 +39,7 @@ def test_rules_before_a_choice_run_once_for_all_its_options() -> None:
 
 def test_sketches_are_those_of_whole_runs() -> None:
     calls: Counter[str] = Counter()
-    rules = [counting(calls, "one", "a", "b"), "cpu", counting(calls, "two", "c", "d")]
+    rules: list[RuleItem] = [counting(calls, "one", "a", "b"), "cpu", counting(calls, "two", "c", "d")]
     space = ms.space(program(DENSE_RELU), rules=rules)
     for sketch in space:
         alone = ms.space(program(DENSE_RELU), rules=rules).conditioned(

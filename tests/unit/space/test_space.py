@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.support.schedules import program
 Golden = Callable[[str, str], None]
 
 
-def space(module: Callable[[ms.Schedule], object], text: str = DENSE_RELU, **settings: int) -> ms.Space:
+def space(module: Callable[[ms.Schedule], object], text: str = DENSE_RELU, **settings: Any) -> ms.Space:
     return ms.space(program(text), module=module, **settings)
 
 

@@ -88,7 +88,8 @@ def test_a_name_that_two_packages_declare(ours: str, tmp_path: Path) -> None:
     declare(tmp_path, "others", "one = tests.unit.support.test_registry:ANSWER")
     message = (
         f"two packages have a number `one`: an unknown package ({ours}.one:one) and "
-        "others 1.0 (tests.unit.support.test_registry:ANSWER)"
+        "others 1.0 (tests.unit.support.test_registry:ANSWER)\n"
+        "  hint: uninstall one of them, or have its makers give the number another name"
     )
     with pytest.raises(MetaschedError, match=re.escape(message)):
         numbers(ours).get("one")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from metasched.compiler.cpu.spills import _inner_loops
+from metasched.compiler.cpu.spills import inner_loops
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
@@ -50,7 +50,7 @@ def spilled(sch: Schedule, target: Target, cpu: str) -> int:
     """Vectors that innermost loops store for lack of registers."""
     text = assembly(sch.func, target, TRIPLE, cpu, "", comments=True)
     assert "Inner Loop Header" in text
-    return sum(loop.stores for loop in _inner_loops(text))
+    return sum(loop.stores for loop in inner_loops(text))
 
 
 def test_what_fits_is_as_the_schedule_has_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
@@ -193,9 +194,39 @@ def doubled(x: Any) -> Any:
     return x * 2
 
 
-def test_a_pickled_function_is_traced_again() -> None:
-    f = pickle.loads(pickle.dumps(ms.jit(doubled)))
+@ms.jit
+def halved(x: Any) -> Any:
+    return x / 2
+
+
+class Scaled:
+    @staticmethod
+    @ms.jit
+    def tripled(x: Any) -> Any:
+        return x * 3
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_pickled_function_is_traced_again(is_called: bool) -> None:
+    here = ms.jit(doubled, target=ms.Target.detect(threads=1))
+    if is_called:
+        here(A)
+    f = pickle.loads(pickle.dumps(here))
     np.testing.assert_array_equal(f(A), A * 2)
+    assert f.network(A).target.threads == 1
+    assert repr(copy.deepcopy(here)) == "<jit doubled, traced for nothing yet>"
+
+
+@pytest.mark.parametrize("f", [halved, Scaled.tripled])
+def test_a_decorated_function_is_pickled_by_its_name(f: ms.JitFunction) -> None:
+    f(A)
+    assert pickle.loads(pickle.dumps(f)) is f
+    assert copy.deepcopy(f) is f
+
+
+def test_a_function_without_a_name_of_its_own_is_not_pickled() -> None:
+    with pytest.raises((pickle.PicklingError, AttributeError), match="<lambda>"):
+        pickle.dumps(ms.jit(lambda x: x))
 
 
 def test_tuning_is_of_the_network_that_arguments_run(monkeypatch: pytest.MonkeyPatch) -> None:

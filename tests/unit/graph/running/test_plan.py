@@ -16,7 +16,7 @@ def apart(pieces: list[Lifetime], offsets: Any) -> bool:
         offsets[a.name] + a.nbytes <= offsets[b.name] or offsets[b.name] + b.nbytes <= offsets[a.name]
         for n, a in enumerate(pieces)
         for b in pieces[:n]
-        if a.meets(b) and a.nbytes and b.nbytes
+        if a.first <= b.last and b.first <= a.last and a.nbytes and b.nbytes
     )
 
 

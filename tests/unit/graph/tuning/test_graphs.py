@@ -135,7 +135,7 @@ def test_what_a_network_runs_before_is_compiled_within_the_budget(url: str, monk
 
     def watched(session: TuningSession, budget: float, **more: Any) -> tuple[TuningReport, ...]:
         given.append(budget)
-        assert net._executable is not None
+        assert net.executable is not None
         return run(session, budget=1e-3, **more)
 
     monkeypatch.setattr(TuningSession, "run", watched)
@@ -169,7 +169,7 @@ def test_strips_are_settled_first_and_within_the_budget(url: str, monkeypatch: p
 
     def settled(net: Network, db: str, most: int) -> StripSettlement:
         asked.append(most)
-        assert net._executable is None, "before kernels are tuned"
+        assert net.executable is None, "before kernels are tuned"
         return timed
 
     monkeypatch.setattr(Network, "settle_strips", settled)

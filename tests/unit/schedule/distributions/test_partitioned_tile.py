@@ -76,7 +76,7 @@ def test_one_candidate_or_a_population(dist: PartitionedTile, seed: int) -> None
 
 @given(partitioned(), seeds)
 def test_conditions_say_what_is_in_the_support(dist: PartitionedTile, seed: int) -> None:
-    wild = dist.decode(np.random.default_rng(seed).integers(1, 40, dist.width))
+    wild = dist.decode(np.random.default_rng(seed).integers(1, 40, dist.width).tolist())
     assert dist.contains(wild) is all(_holds(c) for c in dist.conditions(wild))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from metasched.ir.evaluate import evaluate
+from metasched.schedule.context import Context
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.fuse import fuse
@@ -109,7 +110,7 @@ def test_a_guard_that_belongs_to_the_block_moves_with_it() -> None:
 
 
 def test_with_free_tile_sizes_it_is_what_it_is_with_numbers() -> None:
-    def steps(t: int | str, s: int | str) -> object:
+    def steps(t: int | str, s: int | str) -> Context:
         ctx = start(STENCIL)
         split(ctx, "i_sum3", t)
         split(ctx, "i_sum3_1", s)

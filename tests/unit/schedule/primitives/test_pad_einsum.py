@@ -205,7 +205,7 @@ def test_loops_that_were_split() -> None:
 def test_no_such_block() -> None:
     sch = schedule(ROWS)
     with fails("pad_einsum: argument `block`: expected a block, got 'x'"):
-        sch.pad_einsum("x", [1])
+        sch.pad_einsum("x", [1])  # type: ignore[arg-type]
 
 
 def test_a_value_and_its_position() -> None:

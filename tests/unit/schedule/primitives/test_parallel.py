@@ -102,5 +102,5 @@ def test_inside_a_vector_loop() -> None:
     i, j, _ = loops_of(sch, "dense")
     sch.reorder(j, i)
     sch.vectorize(j, lanes=4)
-    with fails("parallel: loop `j` around it is vectorized"):
+    with fails("parallel: loop `j` around it is vectorized", "parallel a loop around `j` instead"):
         sch.parallel(i)

@@ -8,7 +8,7 @@ from tests.support.structural import body
 def test_a_reduction_outermost() -> None:
     sch = schedule(DENSE_RELU)
     i, j, k = loops_of(sch, "dense")
-    assert sch.reorder(k, i, j) is None
+    sch.reorder(k, i, j)
     assert body(sch.func).splitlines()[2] == "for k, i, j in grid(7, 11, 9):"
     checked(sch)
 

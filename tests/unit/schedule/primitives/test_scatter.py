@@ -183,7 +183,7 @@ def test_several_blocks() -> None:
     n, *_ = loops_of(sch, "most")
     sch.compute_at(sch.get_block("before"), n)
     name = vars_of(sch, "most")[0]
-    with fails(f"scatter: 2 blocks are inside loop `{name}`"):
+    with fails(f"scatter: 2 blocks are inside loop `{name}`", "scatter a loop around one block alone"):
         sch.scatter(n)
 
 
@@ -192,13 +192,15 @@ def test_loops_that_are_decided() -> None:
     v, d, t = loops_of(sch, "add")
     sch.reorder(d, t, v)
     sch.vectorize(d, lanes=4)
-    with fails("scatter: loop `d` around it is vectorized"):
+    hint = "leave `d` serial: lanes of a scattered loop are those of a loop inside it"
+    with fails("scatter: loop `d` around it is vectorized", hint):
         sch.scatter(v)
     sch = schedule(ROWS)
     v, d, t = loops_of(sch, "add")
     sch.reorder(t, v, d)
     sch.parallel(d)
-    with fails("scatter: loop `d` inside it is parallel"):
+    hint = "rfactor a loop of the reduction first, and parallel that"
+    with fails("scatter: loop `d` inside it is parallel", hint):
         sch.scatter(v)
 
 
@@ -211,7 +213,7 @@ def test_what_does_not_go_with_a_scattered_loop() -> None:
         sch.scatter(v)
     with fails("reorder: other loops would be around scattered loop `v`", "reorder before scatter"):
         sch.reorder(v, t)
-    with fails("parallel: loop `v` around it is scattered"):
+    with fails("parallel: loop `v` around it is scattered", "parallel a loop around `v` instead"):
         sch.parallel(d)
     sch = schedule(CELLS)
     n, z, s = loops_of(sch, "most")

@@ -19,7 +19,8 @@ program row[N=127](A: f32[N]) -> C: f32[N]:
 
 def test_a_prime_extent() -> None:
     sch = schedule(ROW)
-    outer, inner = sch.split(*loops_of(sch, "twice"), [None, 8])
+    (i,) = loops_of(sch, "twice")
+    outer, inner = sch.split(i, [None, 8])
     assert (outer.label, inner.label) == ("i_0", "i_1")
     assert (
         body(sch.func)
@@ -34,7 +35,8 @@ for i_0, i_1 in grid(16, 8):
 def test_a_divisor_needs_no_guard_on_paper() -> None:
     """The guard stays in the block, as with another tile it may be needed; it is not printed where it always holds."""
     sch = schedule(ROW, N=24)
-    sch.split(*loops_of(sch, "twice"), [3, 8])
+    (i,) = loops_of(sch, "twice")
+    sch.split(i, [3, 8])
     assert (
         body(sch.func)
         == """
@@ -62,7 +64,8 @@ for i_0, i_1 in grid(3, 8):
 )
 def test_any_extent_and_any_factors(extent: int, factors: list[int | None], extents: list[int]) -> None:
     sch = schedule(ROW, N=extent)
-    sch.split(*loops_of(sch, "twice"), factors)
+    (i,) = loops_of(sch, "twice")
+    sch.split(i, factors)
     assert [as_int(x.extent) for x in query.loops(sch.func)] == extents
     checked(sch)
 

@@ -7,7 +7,6 @@ import pytest
 
 from metasched.cost.features import FeatureProgram, features_of
 from metasched.errors import ScheduleError
-from metasched.ir.affine import const
 from metasched.lang import parse_program
 from metasched.schedule.context import Context
 from metasched.schedule.primitives.compute_at import compute_at
@@ -320,7 +319,7 @@ def test_other_loops_may_change() -> None:
     i, j0, k0, _, _ = loops_of(sch, "dot")
     sch.parallel(i)
     sch.unroll(k0)
-    sch.annotate(j0, "unroll_limit", const(4).value)
+    sch.annotate(j0, "unroll_limit", 4)
     checked(sch)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ HINT = (
 )
 
 
-def moved(text: str = WINDOWS, **params: int) -> tuple[Schedule, LoopRV, LoopRV, LoopRV]:
+def moved(text: str = WINDOWS, **params: Any) -> tuple[Schedule, LoopRV, LoopRV, LoopRV]:
     """The sums under the loop of what reads them: that loop, and those over elements and terms inside it."""
     sch = schedule(text, **params)
     (y,) = loops_of(sch, "near")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from tests.support.toys import Toy, Toys
 ARMS = Toys([Toy(width=2), Toy(width=2, flavour=1)])
 
 
-def alike(rows: list[tuple[int, ...]], first: int) -> np.ndarray:
+def alike(rows: Sequence[tuple[int, ...]], first: int) -> np.ndarray:
     """Features that tell rows apart by their first number only."""
     found = np.zeros((len(rows), len(NAMES)), np.float32)
     found[:, 0] = [row[0] for row in rows]

@@ -128,7 +128,7 @@ class _Idle(Toy):
 
 def test_what_has_the_features_of_another_is_measured_last() -> None:
     """It is most likely the same code. But it is measured in the end: features do not tell everything."""
-    arms = [_Idle(width=2, most=16)]
+    arms: list[Toy] = [_Idle(width=2, most=16)]
     bench = Bench(arms)
     strategy = evolution(arms, config=EvolutionConfig(population=2048, generations=4))
     while found := strategy.propose(4):

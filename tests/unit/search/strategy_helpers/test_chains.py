@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock, call
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.strategies.annealing import Annealing, AnnealingConfig
 from metasched.search.strategies.metropolis import Metropolis, MetropolisConfig
 from metasched.search.strategy_helpers.chains import Chains, count_chains, gather_chains, join_chains, walk_chains
-from metasched.search.strategy_registry import StrategyInputs
+from metasched.search.strategy_registry import MakeStrategy, StrategyInputs
 from tests.support.peaks import PEAK, Knows, Peaked, batches
 from tests.support.toys import Toy, Toys
 
@@ -25,7 +27,8 @@ class Known:
     def fit(self, own: TaskTimes) -> None: ...
 
     def predict(self, features: Features) -> Array:
-        return -np.abs(features[:, :4] - 3.0).sum(axis=1).astype(np.float64) - features[:, 4]
+        found: Array = -np.abs(features[:, :4] - 3.0).sum(axis=1).astype(np.float64) - features[:, 4]
+        return found
 
 
 def begun(arms: Toys) -> Round:
@@ -62,9 +65,9 @@ def test_chains_change_to_better_arms_and_none_is_lost() -> None:
 
 def test_a_walk_ends_when_it_is_told_to() -> None:
     arms = Toys([Toy()])
-    now, steps = begun(arms), []
-    walk_chains(now, {0: np.ones((4, 4), np.int64)}, [1.0] * 50, lambda step: steps.append(step) or step == 3)
-    assert steps == [1, 2, 3]
+    now, is_over = begun(arms), Mock(side_effect=lambda step: step == 3)
+    walk_chains(now, {0: np.ones((4, 4), np.int64)}, [1.0] * 50, is_over)
+    assert is_over.call_args_list == [call(1), call(2), call(3)]
 
 
 def test_illegal_changes_are_not_accepted() -> None:
@@ -85,7 +88,7 @@ def test_chains_begin_at_good_rows() -> None:
     assert scores(now, begin).mean() > now.pool.scores(0).mean()
 
 
-STRATEGIES = {
+STRATEGIES: dict[str, MakeStrategy] = {
     "annealing": lambda given: Annealing(given, AnnealingConfig(fresh=16)),
     "metropolis": lambda given: Metropolis(given, MetropolisConfig(fresh=16)),
 }

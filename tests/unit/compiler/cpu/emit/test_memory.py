@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.compiler.cpu.emit.module import emit
-from metasched.compiler.cpu.spills import _inner_loops
+from metasched.compiler.cpu.spills import inner_loops
 from metasched.compiler.lower import lower
 from metasched.errors import KernelError
 from metasched.reference.execution import reference
@@ -254,7 +254,7 @@ def test_taps_of_windows_are_read_again_where_keeping_them_takes_more_registers_
     schedule.vectorize(j1, lanes=8 if cpu == "haswell" else 16)
     schedule.annotate(block, "unroll_limit", 256)
     text = assembly(schedule.func, plain(cpu, frozenset(features)), "x86_64-unknown-linux-gnu", cpu, "", comments=True)
-    loops = list(_inner_loops(text))
+    loops = list(inner_loops(text))
     assert loops
     assert sum(loop.stores for loop in loops) == 0
     X, K = (np.random.default_rng(0).random(shape, np.float32) for shape in ((1205,), (10, 96)))

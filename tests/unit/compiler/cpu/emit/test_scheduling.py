@@ -8,7 +8,7 @@ import pytest
 
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.scheduling import scheduling_attribute
-from metasched.compiler.cpu.spills import _inner_loops
+from metasched.compiler.cpu.spills import inner_loops
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
@@ -35,7 +35,7 @@ def unrolled_tile() -> Schedule:
 @pytest.mark.parametrize("cpu", ["znver4", "sapphirerapids"])
 def test_no_accumulator_or_operand_is_spilled(cpu: str) -> None:
     text = assembly(unrolled_tile().func, replace(ZEN4, name=cpu), TRIPLE, cpu, "", comments=True)
-    loops = list(_inner_loops(text))
+    loops = list(inner_loops(text))
     assert loops
     assert sum(loop.stores + loop.loads for loop in loops) == 0
 
