@@ -201,11 +201,23 @@ def _end(end: int, step: int, extent: int) -> int | None:
 @node_type("Expand", counts=True)
 def expand(site: NodeSite) -> Results:
     """A tensor repeated along dimensions of one element, perhaps so often as data decide."""
-    x, sizes = site.operand(0), sizes_of_input(site, 1, "shape")
+    x = site.operand(0)
+    sizes = _sizes_of_expanded(x, sizes_of_input(site, 1, "shape"))
     if x.count is None and count_in(sizes) is None:
         return _expand(site, x, room_of(sizes))
     (made,) = _expand(site, replace(x, count=None), room_of(sizes))
     return (set_count(site, made, _count_of_expanded(site, x, sizes, made.rank)),)
+
+
+def _sizes_of_expanded(x: GraphValue, sizes: Sequence[Size]) -> tuple[Size, ...]:
+    """A shape that a tensor is repeated to, where its own elements say how many there are: of several, a size that data
+    decide can be no other number, but for one, which is no change.
+    """
+    own = [1] * (len(sizes) - x.rank) + list(sizes_of(x))[max(x.rank - len(sizes), 0) :]
+    return tuple(
+        one if isinstance(other, DataSize) and not isinstance(one, DataSize) and one != 1 else other
+        for one, other in zip(own, sizes, strict=True)
+    )
 
 
 def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], rank: int) -> ValueCount:
