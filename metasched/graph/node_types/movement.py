@@ -8,7 +8,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted.joined_rows import join_rows
-from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, parts_along
+from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, part_of_those_there, parts_along
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, count_in, room_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
@@ -92,7 +92,7 @@ def split(site: NodeSite) -> Results:
 
 @node_type("Slice", counts=True)
 def slice_(site: NodeSite) -> Results:
-    """Part of a tensor; of one with as many elements as data decide, from its beginning on."""
+    """Part of a tensor, perhaps of one with as many elements as data decide."""
     x = site.operand(0)
     if site.operand(2).sizes is not None:
         return (_up_to(site, x),)
@@ -110,9 +110,14 @@ def slice_(site: NodeSite) -> Results:
         parts[axis] = (taken.start, step, len(taken))
     if x.count is None or x.count.axis not in parts or not x.type.size:
         return run_on_rows(lambda site: (slice_axes(site, x, parts),), site)
-    made = slice_axes(site, x, parts)
     which = axes.index(x.count.axis)
-    return (replace(made, count=_count_of_slice(site, x, starts[which], ends[which], steps[which])),)
+    start, end, step = starts[which], ends[which], steps[which]
+    if start < 0 or end < 0 or step != 1:
+        others = {axis: part for axis, part in parts.items() if axis != x.count.axis}
+        return (
+            part_of_those_there(site, replace(slice_axes(site, x, others), count=x.count), slice(start, end, step)),
+        )
+    return (replace(slice_axes(site, x, parts), count=_count_of_slice(site, x, start, end)),)
 
 
 def _is_between_data(site: NodeSite, x: GraphValue) -> bool:
@@ -181,12 +186,10 @@ def _count_up_to(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> Gra
     return site.elementwise(f"min({own}, {x.shape[axis]})", *(site.view(one, ()) for one in counts))
 
 
-def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int, step: int) -> ValueCount:
-    """How many elements a part has of those that a call decides. Raises Unsupported for a part from their end on."""
+def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int) -> ValueCount:
+    """How many elements a part from one place on to another one has, of those that a call decides."""
     count = x.count
     assert count is not None, x
-    if start < 0 or end < 0 or step != 1:
-        raise Unsupported(f"it takes {start}:{end}:{step} of as many elements as data decide")
     end = min(end, x.shape[count.axis])
     if start == 0 and end == x.shape[count.axis]:
         return count

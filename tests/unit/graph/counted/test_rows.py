@@ -126,7 +126,6 @@ def test_elements_picked_of_those_there() -> None:
     ("made", "reason"),
     [
         (node("CumSum", "rows none", reverse=1), "elements at other places are read"),
-        (node("Slice", "rows first last first"), "it takes 0:-1:1 of as many elements as data decide"),
         (node("Squeeze", "rows"), "it names no axes, and data decide"),
         (node("Compress", "rows known", axis=0), "data decide how many elements its input 0 has along its dimension 0"),
         (node("SequenceConstruct", "rows"), "what SequenceConstruct gives depends on how many there are"),
