@@ -7,7 +7,7 @@ node, whatever its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Node, ShapeView
 from metasched.graph.registry import Import
 from metasched.graph.site import NodeSite
+from metasched.graph.text import number
 from metasched.graph.value_type import ValueType
 from metasched.ir.source import Name, Read, Stage
 
@@ -58,6 +59,19 @@ def run_along(run: Import, site: NodeSite, axis: int, absent: str) -> tuple[Grap
         return run_on_rows(run, site)
     made = run(replace(site, inputs=(fill_absent(site, x, absent), *site.inputs[1:])))
     return tuple(None if value is None else replace(value, count=x.count) for value in made)
+
+
+def run_summed(run: Import, site: NodeSite, axes: Sequence[int | None]) -> tuple[GraphValue | None, ...]:
+    """The outputs of a node that sums products of its inputs along an axis of each; None where it sums along none.
+
+    Where only a call knows how many elements there are along it, those that are not there are zero. Raises Unsupported
+    as `run_on_rows` does.
+    """
+    inputs = list(site.inputs)
+    for place, (x, axis) in enumerate(zip(inputs, axes, strict=False)):
+        if x is not None and x.count is not None and x.count.axis == axis:
+            inputs[place] = fill_absent(site, x, str(number(0, x.type.dtype)))
+    return run_on_rows(run, replace(site, inputs=tuple(inputs)))
 
 
 class _Rows:

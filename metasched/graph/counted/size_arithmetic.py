@@ -246,6 +246,13 @@ def _combine_sizes(site: NodeSite, how: _Operation, one: Size, other: Size) -> S
     return DataSize(site.elementwise(text, *(site.view(size.number, ()) for size in numbers)), most)
 
 
+def least_size(site: NodeSite, one: Size, other: Size) -> Size:
+    """The lesser one of two sizes."""
+    made = _combine_sizes(site, _MINIMUM, one, other)
+    assert made is not None  # sizes are not less than zero
+    return made
+
+
 def _elementwise_rule(how: _Operation) -> _Rule:
     def rule(site: NodeSite) -> list[GraphValue] | None:
         known = _known_operands(site)

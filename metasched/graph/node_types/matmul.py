@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.counted.rows import run_summed
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, broadcast, cast, declare_buffer, indices, operand_text, read, real
 from metasched.graph.value_type import ValueType
 
-Results = tuple[GraphValue, ...]
+Results = tuple[GraphValue | None, ...]
 
 
-@node_type("MatMul")
+@node_type("MatMul", counts=True)
 def matmul(site: NodeSite) -> Results:
+    x, y = site.operands
+    return run_summed(_matmul, site, (x.rank - 1, max(y.rank - 2, 0)))
+
+
+def _matmul(site: NodeSite) -> Results:
     x, y = site.operands
     if x.type.dtype is not y.type.dtype:
         raise Unsupported("its operands have different element types")
@@ -53,9 +59,13 @@ def product(site: NodeSite, x: GraphValue, y: GraphValue, wide: DType, result: D
     return site.view(made, final)
 
 
-@node_type("Gemm")
+@node_type("Gemm", counts=True)
 def gemm(site: NodeSite) -> Results:
     """alpha * A @ B + beta * C, with A and B transposed where the attributes say so."""
+    return run_summed(_gemm, site, (0 if site.flag("transA") else 1, 1 if site.flag("transB") else 0))
+
+
+def _gemm(site: NodeSite) -> Results:
     a, b, c = site.operand(0), site.operand(1), site.optional(2)
     if a.rank != 2 or b.rank != 2:
         raise Unsupported(f"{a.type} and {b.type} are not both matrices")
@@ -113,10 +123,24 @@ def subtract_zero_point(site: NodeSite, x: GraphValue, zero: GraphValue | None, 
     return site.with_arguments("i32({0}) - i32({1})", [x, zero], DType.I32)
 
 
-@node_type("Einsum")
+@node_type("Einsum", counts=True)
 def einsum(site: NodeSite) -> Results:
+    inputs, result = _operand_subscripts(site)
+    axes = (None if x.count is None else x.count.axis for x in site.operands)
+    summed = [
+        None if axis is None or subscript[axis] in result else axis
+        for axis, subscript in zip(axes, inputs, strict=True)
+    ]
+    return run_summed(_einsum, site, summed)
+
+
+def _operand_subscripts(site: NodeSite) -> tuple[list[str], str]:
+    return _subscripts(str(site.require_attribute("equation")), [x.rank for x in site.operands])
+
+
+def _einsum(site: NodeSite) -> Results:
     operands = site.operands
-    inputs, result = _subscripts(str(site.require_attribute("equation")), [x.rank for x in operands])
+    inputs, result = _operand_subscripts(site)
     extents: dict[str, int] = {}
     for subscript, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(subscript, x.shape, strict=True):

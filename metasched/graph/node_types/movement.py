@@ -8,7 +8,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted.joined_rows import join_rows
-from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, parts_along
+from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, part_of_those_there, parts_along
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, count_in, room_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
@@ -92,7 +92,7 @@ def split(site: NodeSite) -> Results:
 
 @node_type("Slice", counts=True)
 def slice_(site: NodeSite) -> Results:
-    """Part of a tensor; of one with as many elements as data decide, from its beginning on."""
+    """Part of a tensor, perhaps of one with as many elements as data decide."""
     x = site.operand(0)
     if site.operand(2).sizes is not None:
         return (_up_to(site, x),)
@@ -110,9 +110,14 @@ def slice_(site: NodeSite) -> Results:
         parts[axis] = (taken.start, step, len(taken))
     if x.count is None or x.count.axis not in parts or not x.type.size:
         return run_on_rows(lambda site: (slice_axes(site, x, parts),), site)
-    made = slice_axes(site, x, parts)
     which = axes.index(x.count.axis)
-    return (replace(made, count=_count_of_slice(site, x, starts[which], ends[which], steps[which])),)
+    start, end, step = starts[which], ends[which], steps[which]
+    if start < 0 or end < 0 or step != 1:
+        others = {axis: part for axis, part in parts.items() if axis != x.count.axis}
+        return (
+            part_of_those_there(site, replace(slice_axes(site, x, others), count=x.count), slice(start, end, step)),
+        )
+    return (replace(slice_axes(site, x, parts), count=_count_of_slice(site, x, start, end)),)
 
 
 def _is_between_data(site: NodeSite, x: GraphValue) -> bool:
@@ -181,12 +186,10 @@ def _count_up_to(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> Gra
     return site.elementwise(f"min({own}, {x.shape[axis]})", *(site.view(one, ()) for one in counts))
 
 
-def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int, step: int) -> ValueCount:
-    """How many elements a part has of those that a call decides. Raises Unsupported for a part from their end on."""
+def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int) -> ValueCount:
+    """How many elements a part from one place on to another one has, of those that a call decides."""
     count = x.count
     assert count is not None, x
-    if start < 0 or end < 0 or step != 1:
-        raise Unsupported(f"it takes {start}:{end}:{step} of as many elements as data decide")
     end = min(end, x.shape[count.axis])
     if start == 0 and end == x.shape[count.axis]:
         return count
@@ -201,11 +204,23 @@ def _end(end: int, step: int, extent: int) -> int | None:
 @node_type("Expand", counts=True)
 def expand(site: NodeSite) -> Results:
     """A tensor repeated along dimensions of one element, perhaps so often as data decide."""
-    x, sizes = site.operand(0), sizes_of_input(site, 1, "shape")
+    x = site.operand(0)
+    sizes = _sizes_of_expanded(x, sizes_of_input(site, 1, "shape"))
     if x.count is None and count_in(sizes) is None:
         return _expand(site, x, room_of(sizes))
     (made,) = _expand(site, replace(x, count=None), room_of(sizes))
     return (set_count(site, made, _count_of_expanded(site, x, sizes, made.rank)),)
+
+
+def _sizes_of_expanded(x: GraphValue, sizes: Sequence[Size]) -> tuple[Size, ...]:
+    """A shape that a tensor is repeated to, where its own elements say how many there are: of several, a size that data
+    decide can be no other number, but for one, which is no change.
+    """
+    own = [1] * (len(sizes) - x.rank) + list(sizes_of(x))[max(x.rank - len(sizes), 0) :]
+    return tuple(
+        one if isinstance(other, DataSize) and not isinstance(one, DataSize) and one != 1 else other
+        for one, other in zip(own, sizes, strict=True)
+    )
 
 
 def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], rank: int) -> ValueCount:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphValue
+from metasched.graph.counted.joined_rows import join_rows
+from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.registry import node_type
@@ -12,18 +14,52 @@ from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, number, operand_text, place_within
 from metasched.graph.value_type import ValueType
 
-Results = tuple[GraphValue, ...]
+Results = tuple[GraphValue | None, ...]
 
 
-@node_type("Pad")
+@node_type("Pad", counts=True)
 def pad(site: NodeSite) -> Results:
+    """A tensor with a border; along as many elements as data decide, one of a value."""
+    x, borders = site.operand(0), _borders(site)
+    border = (0, 0) if x.count is None else borders.pop(x.count.axis, (0, 0))
+    made = run_on_rows(lambda site: _pad(site, borders), site)
+    if x.count is None or border == (0, 0):
+        return made
+    if _mode(site) != "constant" or min(border) < 0:
+        raise Unsupported(
+            f"data decide how many elements {x.type} has along its dimension {x.count.axis}, to which a border can be "
+            "added that is of a value"
+        )
+    (inner,) = made
+    assert inner is not None, x
+    value, filler = _filler(site, x, site.optional(2))
+    before, after = (
+        ValueType(x.type.dtype, tuple(n if dim == x.count.axis else own for dim, own in enumerate(inner.shape)))
+        for n in border
+    )
+    first, last = (
+        [site.single([f"{at('Y', indices(x.rank))} = {value}"], type_, F=filler)] if type_.size else []
+        for type_ in (before, after)
+    )
+    return (join_rows(site, [*first, inner, *last], x.count.axis),)
+
+
+def _mode(site: NodeSite) -> str:
+    return site.require_one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+
+
+def _borders(site: NodeSite) -> dict[int, tuple[int, int]]:
+    """How many elements are added along an axis, before and after what there is."""
     x, given = site.operand(0), site.integers(1, "pads")
     axes = site.axes(range(x.rank) if site.optional(3) is None else site.integers(3, "axes"), x.rank)
     if len(given) != 2 * len(axes):
         raise Unsupported(f"it has {len(given)} pads for {len(axes)} axes")
-    borders = {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
-    mode = site.require_one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
-    x = _crop(site, x, borders)
+    return {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
+
+
+def _pad(site: NodeSite, borders: Mapping[int, tuple[int, int]]) -> Results:
+    mode = _mode(site)
+    x = _crop(site, site.operand(0), borders)
     borders = {axis: (max(low, 0), max(high, 0)) for axis, (low, high) in borders.items()}
     if mode == "constant":
         return (pad_tensor(site, x, borders, site.optional(2)),)

@@ -15,6 +15,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted.size_arithmetic import count_in, least_size, sizes_of
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.node_helpers.known_elements import known_elements
@@ -25,6 +26,7 @@ from metasched.graph.node_helpers.known_places import (
     last_updates_along,
     wrap_negative_places,
 )
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.node_helpers.repeated_elements import drop_repeats
 from metasched.graph.node_types.gathering import Results, is_inside, nonnegative_index, wrap_negative_indices
 from metasched.graph.registry import node_type
@@ -76,9 +78,9 @@ class _Updates:
 @node_type("ScatterElements", "Scatter", counts=True)
 def scatter_elements(site: NodeSite) -> Results:
     """Updates of single elements: each element looks through the updates of its line for those that are for it."""
-    x, index, updates = site.operand(0), site.operand(1), site.operand(2)
+    x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
-    count = _count_of_updates(site, index, updates)
+    index, updates, count = _as_many_of_each(site, site.operand(1), site.operand(2))
     if index.rank != x.rank or _known_extents(index, count) != _known_extents(updates, count):
         raise Unsupported(f"its indices {index.type} and updates {updates.type} are not one for one, for {x.type}")
     extent, given = x.shape[axis], index.shape
@@ -116,13 +118,31 @@ def _is_table_small(site: NodeSite, lines: Sequence[int], index: GraphValue) -> 
     return _reduction(site) == "none" and updates >= _TABLE and math.prod(lines) <= _ELEMENTS_OF_UPDATE * updates
 
 
-def _count_of_updates(site: NodeSite, index: GraphValue, updates: GraphValue) -> ValueCount | None:
-    """How many updates there are, where only a call knows."""
+def _as_many_of_each(
+    site: NodeSite, index: GraphValue, updates: GraphValue
+) -> tuple[GraphValue, GraphValue, ValueCount | None]:
+    """Indices and updates, and how many there are of both, where only a call knows.
+
+    Where data decide how many indices there are, and otherwise how many updates, those that have no other are left out:
+    a mask may hold at more places than there are updates for, for all that is known at load.
+    """
     counts = [value.count for value in (index, updates) if value.count is not None]
-    is_one = all(site.builder.is_same_value(count.number, counts[0].number) for count in counts)
-    if any(count.axis != counts[0].axis for count in counts) or not is_one:
-        raise Unsupported("data decide how many indices it has, and otherwise how many updates")
-    return counts[0] if counts else None
+    if not counts:
+        return index, updates, None
+    axis = counts[0].axis
+    if any(count.axis != axis for count in counts) or axis >= min(index.rank, updates.rank):
+        raise Unsupported(
+            f"data decide how many of its indices {index.type} there are, and along another dimension how many of its "
+            f"updates {updates.type}"
+        )
+    if index.shape[axis] == updates.shape[axis] and all(
+        site.builder.is_same_value(count.number, counts[0].number) for count in counts
+    ):
+        return index, updates, counts[0]
+    count = count_in([least_size(site, *(sizes_of(value)[axis] for value in (index, updates)))])
+    rows = min(index.shape[axis], updates.shape[axis])
+    index, updates = (slice_axes(site, value, {axis: (0, 1, rows)}) for value in (index, updates))
+    return index, updates, None if count is None else replace(count, axis=axis)
 
 
 def _known_extents(value: GraphValue, count: ValueCount | None) -> tuple[int, ...]:
@@ -142,8 +162,8 @@ def scatter_nd(site: NodeSite) -> Results:
     """Updates of rows. Where the places are a box, its elements are replaced; otherwise rows look for the updates that
     are for them.
     """
-    x, index, updates = site.operand(0), site.operand(1), site.operand(2)
-    count = _count_of_updates(site, index, updates)
+    x = site.operand(0)
+    index, updates, count = _as_many_of_each(site, site.operand(1), site.operand(2))
     if count is not None and (count.axis or index.rank != 2):
         raise Unsupported(f"data decide how many of its indices {index.type} there are, which are no rows")
     places = None
@@ -151,16 +171,18 @@ def scatter_nd(site: NodeSite) -> Results:
         elements = known_elements(site.builder, index)
         places = None if elements is None else wrap_negative_places(elements, x.shape)
     box = None if places is None else box_of(places)
-    made = _scatter_rows(site, count, places) if box is None else _scatter_box(site, box)
+    made = _scatter_rows(site, (index, updates), count, places) if box is None else _scatter_box(site, box)
     return (replace(made, count=x.count),)
 
 
-def _scatter_rows(site: NodeSite, count: ValueCount | None, known: Array | None) -> GraphValue:
+def _scatter_rows(
+    site: NodeSite, given: tuple[GraphValue, GraphValue], count: ValueCount | None, known: Array | None
+) -> GraphValue:
     """Rows along the first dimensions as one, with updates for some in their place, or joined with them.
 
-    `known` are the places, where these are known.
+    `given` are indices and updates, and `known` the places, where these are known.
     """
-    x, index, updates = site.operand(0), site.operand(1), site.operand(2)
+    x, (index, updates) = site.operand(0), given
     depth = index.shape[-1]
     rows, length = math.prod(index.shape[:-1]), math.prod(x.shape[depth:])
     flat = site.view(x, (math.prod(x.shape[:depth]), length))
@@ -173,8 +195,8 @@ def _scatter_rows(site: NodeSite, count: ValueCount | None, known: Array | None)
         inside = " and ".join(is_inside(own, extent) for own, extent in zip(targets, x.shape, strict=False))
         target = f"{target} if {inside} else -1"
     number_ = None if x.count is None else site.view(x.count.number, ())
-    given = site.view(index, (rows, depth))
-    place = site.single([f"Y[j0] = {target or '0'}"], ValueType(DType.I64, (rows,)), I=given, N=number_)
+    flat_index = site.view(index, (rows, depth))
+    place = site.single([f"Y[j0] = {target or '0'}"], ValueType(DType.I64, (rows,)), I=flat_index, N=number_)
     met = ["I[r0] == i0"] + ([] if count is None else ["r0 < S[]"])
     there = None if count is None else site.view(count.number, ())
     lines = (flat.shape[0], 1)

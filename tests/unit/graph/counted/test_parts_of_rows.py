@@ -1,4 +1,4 @@
-"""Parts of known sizes, of values with a size that data decide."""
+"""Parts of values with a size that data decide."""
 
 from __future__ import annotations
 
@@ -85,3 +85,37 @@ def test_parts_whose_sizes_data_decide_are_refused_as_such(made: Any, reason: st
     with pytest.raises(ms.RefusedModel, match=reason) as error:
         loaded(*nodes, outputs=("y",) if len(nodes) == 2 else ("p", "q"))
     assert [refusal.op for refusal in error.value.refusals] == [made.op_type]
+
+
+FAR = np.iinfo(np.int64)
+SLICES = [
+    (0, -1, 1), (-2, FAR.max, 1), (1, -1, 1), (-3, -1, 1), (-3, 2, 1), (0, FAR.max, 2), (1, 5, 3), (-1, FAR.min, -1),
+    (FAR.max, FAR.min, -2), (2, FAR.min, -1), (-1, -4, -1), (FAR.max, 1, -1), (3, -3, -1), (-1, -3, 1),
+]  # fmt: skip
+
+
+def test_parts_from_the_end_on_and_backwards_are_of_those_that_are_there() -> None:
+    """Of none up to all: what NumPy makes of the same slices, those along another dimension among them."""
+    known = {"axes": np.int64([0, 1])}
+    nodes = []
+    for number, part in enumerate(SLICES):
+        for name, place in zip(("start", "end", "step"), part, strict=True):
+            known[f"{name}{number}"] = np.int64([place, -1 if name == "start" else FAR.min if name == "end" else -1])
+        nodes.append(node("Slice", f"rows start{number} end{number} axes step{number}", f"Y{number}"))
+    places = [node("NonZero", "x", "places"), node("Transpose", "places", "rows")]
+    x = random(2, 3)
+    names = [f"Y{number}" for number in range(len(SLICES))]
+    net = ms.load_onnx(model([*places, *nodes], [value("x", x)], names, known))
+    assert net.outputs["Y1"].shape == net.outputs["Y3"].shape == net.outputs["Y13"].shape == (2, 2)
+    for count in range(7):
+        x = np.float32([0] * (6 - count) + [1] * count).reshape(2, 3)
+        for part, found in zip(SLICES, net(x), strict=True):
+            np.testing.assert_array_equal(found, np.argwhere(x)[slice(*part), ::-1], err_msg=f"{part} of {count}")
+
+
+def test_a_part_backwards_of_nothing_but_one() -> None:
+    known = {"last": np.int64([-1]), "end": np.int64([FAR.min]), "axes": np.int64([1])}
+    nodes = [node("NonZero", "x", "places"), node("Slice", "places last end axes last")]
+    made = model(nodes, [value("x", X[:1])], ["Y"], known)
+    np.testing.assert_array_equal(ms.load_onnx(made)(np.float32([2])), [[0]])
+    np.testing.assert_array_equal(ms.load_onnx(made)(np.float32([0])), np.zeros((1, 0)))

@@ -25,6 +25,7 @@ KNOWN = {
     "pair": np.int64([2, 1]),
     "many": np.int64([1000]),
     "none": np.int64(0),
+    "three": np.int64([0, 1, 2]),
 }
 
 
@@ -52,6 +53,44 @@ def test_what_computes_each_row_from_one_row_has_as_many() -> None:
     np.testing.assert_array_equal(flat, places.sum(1))
     np.testing.assert_array_equal(planes, places[:, 0])
     assert [len(found) for found in net(-np.abs(X))] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("product", "outer"),
+    [
+        (node("MatMul", "shares values", "Y"), "MatMul"),
+        (node("Gemm", "shares values", "Y"), "Gemm"),
+        (node("Einsum", "shares values", "Y", equation="ij,jk->ik"), "Einsum"),
+    ],
+    ids=["MatMul", "Gemm", "Einsum"],
+)
+def test_products_summed_over_all_rows_that_are_there(product: Any, outer: str) -> None:
+    """Attention to the places that a mask has, and products of each two columns of these."""
+    columns = {
+        "MatMul": [node("MatMul", "keys values", "P")],
+        "Gemm": [node("Gemm", "values values", "P", transA=1)],
+        "Einsum": [node("Einsum", "values values", "P", equation="ki,kj->ij")],
+    }[outer]
+    net = loaded(
+        node("Cast", "rows", "values", to=1),
+        node("Transpose", "values", "keys"),
+        node("Gather", "x none", "plane", axis=2),
+        node("Gather", "plane three", "queries", axis=1),
+        node("MatMul", "queries keys", "scores"),
+        node("Softmax", "scores", "shares"),
+        product,
+        *columns,
+        outputs=("Y", "P"),
+    )
+    one = np.where(np.arange(60).reshape(X.shape) == 33, X, -np.abs(X))
+    one.reshape(-1)[33] = 1.0
+    for x in (X, one):
+        values, queries = np.argwhere(x > 0).astype(np.float32), x[:, :3, 0]
+        powers = np.exp(queries @ values.T)
+        made, outer_product = net(x)
+        np.testing.assert_allclose(made, powers / powers.sum(1, keepdims=True) @ values, rtol=1e-5)
+        np.testing.assert_allclose(outer_product, values.T @ values, rtol=1e-5)
+    np.testing.assert_array_equal(net(-np.abs(X))[1], np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 5), (2, 9), (3, 10**6), (50, 70)])
@@ -87,7 +126,6 @@ def test_elements_picked_of_those_there() -> None:
     ("made", "reason"),
     [
         (node("CumSum", "rows none", reverse=1), "elements at other places are read"),
-        (node("Slice", "rows first last first"), "it takes 0:-1:1 of as many elements as data decide"),
         (node("Squeeze", "rows"), "it names no axes, and data decide"),
         (node("Compress", "rows known", axis=0), "data decide how many elements its input 0 has along its dimension 0"),
         (node("SequenceConstruct", "rows"), "what SequenceConstruct gives depends on how many there are"),

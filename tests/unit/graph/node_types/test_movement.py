@@ -104,6 +104,29 @@ def test_elements_are_repeated() -> None:
     np.testing.assert_array_equal(run("Tile", X, ints(1, 2, 2), constants=(1,)), np.tile(X, (1, 2, 2)))
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_several_elements_repeated_as_often_as_data_say_are_as_many_as_they_are(rank: int) -> None:
+    """As PyTorch writes `x[mask] = rows`: there are as many rows as places where the mask holds."""
+    x, mask, rows = random(9, 4), np.isin(np.arange(9), (1, 2, 7)), random(*(1, 3, 4)[3 - rank :], seed=1)
+    nodes = [
+        node("NonZero", "mask", "by_dimension"),
+        node("Transpose", "by_dimension", "places"),
+        node("Shape", "places", "size"),
+        node("Slice", "size first one", "n"),
+        node("Concat", "n four", "wanted", axis=0),
+        node("Expand", "rows wanted", "updates"),
+        node("Reshape", "updates three", "flat"),
+        node("ScatterND", "x places flat", "Y"),
+    ]
+    if rank == 1:
+        rows, nodes[6] = rows[:1].repeat(4), node("Identity", "updates", "flat")
+    known = {"first": ints(0), "one": ints(1), "four": ints(4), "three": ints(3, 4)}
+    net = ms.load_onnx(model(nodes, [value("x", x), value("mask", mask), value("rows", rows)], ("Y",), known))
+    wanted = x.copy()
+    wanted[mask] = rows
+    np.testing.assert_array_equal(net(x, mask, rows), wanted)
+
+
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
 def test_depth_and_space(mode: str) -> None:
     x = random(1, 8, 2, 3)

@@ -270,7 +270,67 @@ def test_where_a_mask_holds_as_many_of_the_first_updates(room: int) -> None:
     np.testing.assert_array_equal(masked(x, updates)(x, updates), expected)
 
 
-def test_fewer_updates_than_places_may_be_there_are_refused() -> None:
-    """As many as hold may be more than the updates that there are."""
-    with pytest.raises(ms.RefusedModel, match="data decide how many indices it has, and otherwise how many updates"):
-        masked(random(4, 5), random(19))
+@pytest.mark.parametrize("room", [19, 7, 1])
+def test_places_that_a_mask_has_beyond_all_updates_keep_what_they_had(room: int) -> None:
+    """As images that a text may name more of than there are. What is known at load does not tell."""
+    x, updates = random(4, 5), random(room, seed=1)
+    few = np.where(np.cumsum(x > 0).reshape(x.shape) > 5, -np.abs(x), x)
+    network = masked(x, updates)
+    for given in (x, few):
+        places = np.argwhere(given > 0)[:room]
+        expected = given.copy()
+        expected[tuple(places.T)] = updates[: len(places)]
+        np.testing.assert_array_equal(network(given, updates), expected)
+
+
+@pytest.mark.parametrize("room", [3, 20])
+def test_updates_of_a_known_number_at_as_many_places_as_data_say(room: int) -> None:
+    x, updates = random(4, 5), random(room, 5, seed=1)
+    nodes = [
+        node("Greater", "m zero", "mask"),
+        node("Compress", "numbers mask", "rows"),
+        node("Unsqueeze", "rows last", "places"),
+        node("ScatterND", "x places updates", "Y", reduction="add"),
+    ]
+    known = {"zero": np.float32(0), "numbers": np.arange(4), "last": ints(1)}
+    mask = np.array([1.0, -1, 0, 2], np.float32)
+    inputs = [value("x", x), value("m", mask), value("updates", updates)]
+    network = ms.load_onnx(model(nodes, inputs, ["Y"], known))
+    expected = x.copy()
+    expected[[0, 3]] += updates[:2]
+    np.testing.assert_array_equal(network(x, mask, updates), expected)
+
+
+def test_elements_at_as_many_places_as_data_say_with_fewer_updates() -> None:
+    x, updates = random(6), random(2, seed=1)
+    nodes = [
+        node("Greater", "x zero", "mask"),
+        node("Compress", "numbers mask", "places"),
+        node("ScatterElements", "x places updates", "Y"),
+    ]
+    known = {"zero": np.float32(0), "numbers": np.arange(6)}
+    network = ms.load_onnx(model(nodes, [value("x", x), value("updates", updates)], ["Y"], known))
+    for given in (x, np.array([-1.0, -1, -1, 5, -1, 0], np.float32)):
+        places = np.flatnonzero(given > 0)[:2]
+        expected = given.copy()
+        expected[places] = updates[: len(places)]
+        np.testing.assert_array_equal(network(given, updates), expected)
+
+
+def test_no_updates_at_places_that_data_decide() -> None:
+    x, updates = random(4, 5), np.zeros(0, np.float32)
+    np.testing.assert_array_equal(masked(x, updates)(x, updates), x)
+
+
+def test_numbers_of_indices_and_updates_along_two_dimensions_are_refused() -> None:
+    x = random(4, 5)
+    nodes = [
+        node("Greater", "x zero", "mask"),
+        node("NonZero", "mask", "places"),
+        node("Transpose", "places", "rows"),
+        node("Cast", "rows", "updates", to=1),
+        node("ScatterElements", "x places updates", "Y"),
+    ]
+    said = r"how many of its indices i64\[2, 20\] there are, and along another dimension .* updates f32\[20, 2\]"
+    with pytest.raises(ms.RefusedModel, match=said):
+        ms.load_onnx(model(nodes, [value("x", x)], ["Y"], {"zero": np.float32(0)}))
