@@ -218,3 +218,49 @@ def size(trace: ArrayTrace, a: Any, axis: int | None = None) -> Any:
 @traces("result_type")
 def result_type(trace: ArrayTrace, *operands: Any) -> Any:
     return common_numpy_type(operands)
+
+
+# --- places in an array, and among all its elements ---------------------------------------------------------------
+
+
+@traces("unravel_index")
+def unravel_index(trace: ArrayTrace, indices: Any, shape: Any, order: str = "C") -> Any:
+    """The places along each axis of elements that are counted through the array."""
+    rest, found = _whole_numbers(trace, indices), list[Any]()
+    for extent in reversed(_extents(shape, order)):
+        found.append(np.remainder(rest, extent))
+        rest = np.floor_divide(rest, extent)
+    return tuple(found[::-1] if order == "C" else found)
+
+
+@traces("ravel_multi_index")
+def ravel_multi_index(trace: ArrayTrace, multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """Which element of all is at a place along each axis."""
+    extents = _extents(dims, order)
+    places = list(multi_index) if order == "C" else list(multi_index)[::-1]
+    modes = [mode] * len(extents) if isinstance(mode, str) else list(mode) if order == "C" else list(mode)[::-1]
+    found: Any = 0
+    for place, extent, how in zip(places, extents, modes, strict=True):
+        found = np.add(np.multiply(found, extent), _place_within(_whole_numbers(trace, place), extent, how))
+    return found
+
+
+def _extents(shape: Any, order: str) -> list[int]:
+    """The extents of a shape from the outermost in memory on."""
+    if order not in ("C", "F"):
+        raise Unsupported(f"elements are in C's order or in Fortran's, and order={order!r} is another")
+    extents = [int(extent) for extent in np.atleast_1d(shape)]
+    return extents if order == "C" else extents[::-1]
+
+
+def _whole_numbers(trace: ArrayTrace, places: Any) -> Any:
+    value = trace.value(places)
+    if not value.type.dtype.is_integer:
+        raise Unsupported(f"places are integers, and these are {value.type.dtype}")
+    return trace.array(trace.nodes.cast(value, DType.I64))
+
+
+def _place_within(place: Any, extent: int, how: str) -> Any:
+    if how == "wrap":
+        return np.remainder(place, extent)
+    return np.clip(place, 0, extent - 1) if how == "clip" else place

@@ -62,6 +62,20 @@ def test_indices_that_are_data() -> None:
     check(lambda a, j: np.take_along_axis(a, j[:, None], axis=1), I32, J)
 
 
+def test_places_along_axes_and_among_all_elements() -> None:
+    check(
+        lambda a, j: (
+            np.unravel_index(np.argmax(a), a.shape),
+            np.unravel_index(j + 8, (4, 3), order="F"),
+            np.unravel_index(j, 9),
+            np.ravel_multi_index((j % 2, j), (2, 4)),
+            np.ravel_multi_index((j - 2, j + 1, 1), (2, 3, 4), mode=("wrap", "clip", "raise"), order="F"),
+        ),
+        I32,
+        J,
+    )
+
+
 def test_indices_that_are_known() -> None:
     check(lambda a: (np.take(a, [0, 5, -1]), a[[1, 0, -1]], a[:, np.array([[0], [2]])]), I32)
 
@@ -73,6 +87,7 @@ def test_indices_that_are_known() -> None:
         (np.nonzero, "size of its result depends on data"),
         (lambda a: np.where(a > 0), "condition alone"),
         (lambda a: np.take(a, [4], axis=1), "an index is 4"),
+        (lambda a: np.unravel_index(a * 0.5, (9,)), "places are integers, and these are f64"),
         (lambda a: a[True], "a bool is no index"),
         (lambda a: a[9], "out of bounds for axis 0 with size 2"),
         (lambda a: a[:, :, 0], "too many indices"),
