@@ -393,6 +393,16 @@ def diagonal(trace: ArrayTrace, a: Any, offset: int = 0, axis1: int = 0, axis2: 
     return make_view(trace, a, ReadOnlyView(elements, lambda whole: np.diagonal(whole, offset, axis1, axis2)))
 
 
+@traces("linalg.diagonal")
+def diagonal_of_matrices(trace: ArrayTrace, x: Any, /, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
+
+
+@traces("linalg.trace")
+def trace_of_matrices(trace: ArrayTrace, x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype)
+
+
 @traces("trace")
 def trace_of(
     trace: ArrayTrace, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None

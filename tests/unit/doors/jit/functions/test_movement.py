@@ -26,6 +26,7 @@ CASES: dict[str, Any] = {
     "turn": lambda a: (np.flip(a), np.flip(a, 1), np.fliplr(a), np.flipud(a)),
     "roll": lambda a: (np.roll(a, 1), np.roll(a, -4, axis=1), np.roll(a, (1, 2), axis=(0, 1))),
     "triangles": lambda a: (np.tril(a), np.triu(a, 1), np.diagonal(a, 1), np.trace(a)),
+    "of matrices": lambda a: (np.linalg.diagonal(a[None], offset=1), np.linalg.trace(a[None], offset=-1)),
     "fortran": lambda a: (a.reshape(3, 2, order="F"), np.ravel(a, "F")),
     "diff": lambda a: (np.diff(a), np.diff(a, 2, axis=1), np.diff(a > 2)),
     "diff with ends": lambda a: (
