@@ -57,6 +57,36 @@ def as_strided(
     return site.nodes.site("Strided").single([f"{at('Y', over)} = A[{place}]"], site.types[0], A=flat)
 
 
+@aten("as_strided_scatter")
+def strided_scatter(
+    site: AtenSite,
+    x: GraphValue,
+    source: GraphValue,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> GraphValue:
+    """A tensor with elements of its memory from another one, as where one of two views of a cache is written."""
+    own = site.first.storage_offset()
+    first = 0 if storage_offset is None else storage_offset - own
+    dims = sorted((dim for dim in range(len(size)) if size[dim] > 1), key=lambda dim: -stride[dim])
+    inner = [size[dim] * stride[dim] for dim in dims[1:]]
+    apart = all(stride[dim] >= taken for dim, taken in zip(dims, inner, strict=False))
+    if not site.first.is_contiguous() or first < 0 or not apart or (dims and stride[dims[-1]] < 1):
+        raise Unsupported("it writes memory that is not its input's, or some of it twice")
+    if not source.type.size:
+        return x
+    places, met, rest = ["0"] * len(size), [f"i0 >= {first}"], f"(i0 - {first})"
+    for dim in dims:
+        places[dim] = f"{rest} // {stride[dim]}"
+        met.append(f"{places[dim]} < {size[dim]}")
+        rest = f"({rest} % {stride[dim]})"
+    text = f"Y[i0] = {at('B', places)} if {' and '.join([*met, f'{rest} == 0'])} else A[i0]"
+    flat = site.nodes.view(x, (x.type.size,))
+    made = site.nodes.site("StridedScatter").single([text], flat.type, A=flat, B=site.value(source, site.result))
+    return site.nodes.view(made, x.shape)
+
+
 @aten("unfold")
 def unfold(site: AtenSite, x: GraphValue, dimension: int, size: int, step: int) -> GraphValue:
     """Windows along a dimension."""
