@@ -264,7 +264,7 @@ def _special_form(applied: _Application) -> GraphValue | None:
     """What a ufunc makes that is more than an expression."""
     trace, name, computed = applied.trace, applied.name, applied.computed
     special = _SPECIAL.get(name)
-    if special is not None and not computed[0].is_bool:
+    if special is not None:
         values = [trace.nodes.cast(v, t) for v, t in zip(applied.values, computed, strict=True)]
         return special(trace, values, applied.result)
     if name in _MIXED_SIGN_COMPARISONS and set(computed) == {DType.I64, DType.U64}:
@@ -332,8 +332,9 @@ def _compare_mixed_signs(
 
 
 def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
-    del result
-    return trace.nodes.call("MatMul", *values)
+    if not result.is_bool:
+        return trace.nodes.call("MatMul", *values)
+    return trace.nodes.cast(trace.nodes.call("MatMul", *(trace.nodes.cast(x, DType.I32) for x in values)), result)
 
 
 def _make_shift(name: str) -> Special:

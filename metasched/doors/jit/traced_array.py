@@ -216,6 +216,10 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         return self
 
     @property
+    def imag(self) -> Any:
+        return np.zeros_like(self)
+
+    @property
     def flat(self) -> Any:
         return self.ravel()
 

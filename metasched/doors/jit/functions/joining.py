@@ -104,17 +104,22 @@ def _known_elements(trace: ArrayTrace, obj: Any) -> Any:
 
 @traces("insert")
 def insert(trace: ArrayTrace, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """An array with values before one place, which has to be known."""
+    """An array with values before some places, which have to be known."""
     x = np.ravel(arr) if axis is None else arr
     place = axis_of(axis or 0, np.ndim(x))
-    if not isinstance(obj, int | np.integer):
-        raise Unsupported("np.insert is traced at one place")
-    first, rest = np.split(x, [int(obj)], axis=place)
     shape = list(np.shape(x))
-    given = np.moveaxis(np.reshape(values, (*(1,) * (np.ndim(x) - np.ndim(values)), *np.shape(values))), 0, place)
-    given = values if np.ndim(values) == 0 else given
-    shape[place] = 1 if np.ndim(values) == 0 else np.shape(given)[place]
-    return np.concatenate([first, np.broadcast_to(given, shape).astype(x.dtype), rest], axis=place)
+    count = shape[place]
+    before = np.arange(count)[obj] if isinstance(obj, slice) else np.asarray(_known_elements(trace, obj))
+    before = np.flatnonzero(before) if before.dtype == bool else before
+    given = np.reshape(values, (*(1,) * (np.ndim(x) - np.ndim(values)), *np.shape(values)))
+    given = given if before.ndim else np.moveaxis(given, 0, place)
+    shape[place] = np.shape(given)[place] if before.size == 1 else before.size
+    order = np.insert(np.arange(count), before, count + np.arange(shape[place]))
+    given = np.broadcast_to(given, shape).astype(x.dtype)
+    if before.size == 1:
+        first, rest = np.split(x, [before.item()], axis=place)
+        return np.concatenate([first, given, rest], axis=place)
+    return np.take(np.concatenate([x, given], axis=place), order, axis=place)
 
 
 @traces("resize")

@@ -78,7 +78,7 @@ def ravel(trace: ArrayTrace, a: Any, order: str = "C") -> Any:
     flat = reshape(trace, a, (trace.value(a).type.size,), order)
     given = np.transpose(a) if order == "F" else a
     in_order = not isinstance(given, TracedOperand) or given.layout().flags.c_contiguous
-    return flat if in_order else trace.value(flat)
+    return flat if in_order or isinstance(flat, GraphValue) else trace.value(flat)
 
 
 @traces("transpose", "permute_dims")
@@ -358,9 +358,20 @@ def _take_triangle(trace: ArrayTrace, m: Any, k: int, upper: int) -> GraphValue:
     return trace.nodes.call("Trilu", x, trace.nodes.integers("k", [k]), upper=upper)
 
 
+def _row_along(a: Any, axis: int, end: Any) -> Any:
+    """What is put at an end of an array: a number is a row of it."""
+    if end is None or np.ndim(end):
+        return end
+    end = end if isinstance(end, TracedOperand) else np.asarray(end)
+    return np.broadcast_to(end, [1 if n == axis else extent for n, extent in enumerate(np.shape(a))])
+
+
 @traces("diff")
-def diff(trace: ArrayTrace, a: Any, n: int = 1, axis: int = -1) -> Any:
+def diff(trace: ArrayTrace, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     place = axis_of(axis, trace.value(a).rank)
+    ends = [_row_along(a, place, end) for end in (prepend, append)]
+    parts = [part for part in (ends[0], a, ends[1]) if part is not None]
+    a = a if len(parts) == 1 or not n else np.concatenate(parts, axis=place)
     before = (slice(None),) * place
     for _ in range(n):
         high, low = a[(*before, slice(1, None))], a[(*before, slice(None, -1))]
@@ -380,6 +391,16 @@ def diagonal(trace: ArrayTrace, a: Any, offset: int = 0, axis1: int = 0, axis2: 
         return own.value(np.take(flat, first * columns + first + offset, axis=-1))
 
     return make_view(trace, a, ReadOnlyView(elements, lambda whole: np.diagonal(whole, offset, axis1, axis2)))
+
+
+@traces("linalg.diagonal")
+def diagonal_of_matrices(trace: ArrayTrace, x: Any, /, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
+
+
+@traces("linalg.trace")
+def trace_of_matrices(trace: ArrayTrace, x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype)
 
 
 @traces("trace")

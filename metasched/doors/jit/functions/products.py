@@ -16,6 +16,7 @@ from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.views import ReadOnlyView, make_view
+from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 
@@ -35,9 +36,9 @@ def einsum(
     wanted = language_type(np.result_type(*(x.type.dtype.numpy for x in values)) if dtype is None else dtype)
     if len(given) == 1 and wanted is values[0].type.dtype and _sums_nothing(equation):
         return _view_by_einsum(trace, given[0], equation)
-    if wanted.is_bool:
-        raise Unsupported("np.einsum of bools has no form in the language")
-    return trace.nodes.call("Einsum", *(trace.nodes.cast(x, wanted) for x in values), equation=equation)
+    counted = DType.I32 if wanted.is_bool else wanted
+    made = trace.nodes.call("Einsum", *(trace.nodes.cast(x, counted) for x in values), equation=equation)
+    return trace.nodes.cast(made, wanted)
 
 
 def _sums_nothing(equation: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -261,6 +261,47 @@ def cumulative_sum(trace: ArrayTrace, a: Any, axis: int | None = None, dtype: An
 @traces("cumprod")
 def cumulative_product(trace: ArrayTrace, a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     return _scan_axis(trace, "prod", _cast_to_sum_type(trace, np.cumprod, a, dtype), axis)
+
+
+@traces("cumulative_sum")
+def cumulative_sum_of_rows(
+    trace: ArrayTrace,
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
+) -> Any:
+    return _run_along_rows(np.cumsum, 0, x, axis, dtype, include_initial)
+
+
+@traces("cumulative_prod")
+def cumulative_product_of_rows(
+    trace: ArrayTrace,
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
+) -> Any:
+    return _run_along_rows(np.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _run_along_rows(
+    run: Callable[..., Any], initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Any:
+    if axis is None and np.ndim(x) != 1:
+        raise Unsupported("of several dimensions `axis` says along which")
+    made = run(x, axis=axis or 0, dtype=dtype)
+    if not include_initial:
+        return made
+    place = (axis or 0) % made.ndim
+    first = np.full_like(made, initial, shape=[1 if n == place else size for n, size in enumerate(made.shape)])
+    return np.concatenate([first, made], axis=place)
 
 
 def _scan_axis(trace: ArrayTrace, reducer: str, x: GraphValue, axis: int | None) -> GraphValue:

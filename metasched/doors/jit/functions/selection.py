@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axis_of
 from metasched.doors.jit.promotion import language_type, limit_of
 from metasched.doors.jit.registry import refuses, traces
-from metasched.doors.jit.trace import ArrayTrace, common_numpy_type
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -120,6 +120,22 @@ def isrealobj(trace: ArrayTrace, x: Any) -> Any:
     return True
 
 
+@traces("real")
+def real(trace: ArrayTrace, val: Any) -> Any:
+    return val.real
+
+
+@traces("imag")
+def imag(trace: ArrayTrace, val: Any) -> Any:
+    return val.imag
+
+
+@traces("angle")
+def angle(trace: ArrayTrace, z: Any, deg: bool = False) -> Any:
+    found = np.arctan2(0, z)
+    return np.multiply(found, 180 / np.pi) if deg else found
+
+
 @traces("isclose")
 def isclose(
     trace: ArrayTrace, a: Any, b: Any, rtol: float = 1.0e-5, atol: float = 1.0e-8, equal_nan: bool = False
@@ -191,7 +207,15 @@ def _expand_to_shape(trace: ArrayTrace, x: GraphValue, shape: Sequence[int]) -> 
     return trace.nodes.call("Expand", x, trace.nodes.integers("shape", shape))
 
 
-@refuses("nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress")
+@traces("compress")
+def compress(trace: ArrayTrace, condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
+    known = trace.value(condition).constant
+    if known is None:
+        raise Unsupported(_SIZE_BY_DATA)
+    return np.take(a, np.flatnonzero(known), axis)
+
+
+@refuses("nonzero", "flatnonzero", "argwhere", "unique", "extract")
 def sized_by_data(trace: ArrayTrace, *args: Any, **kwargs: Any) -> Any:
     raise Unsupported(f"{_SIZE_BY_DATA}; np.where(condition, x, y) keeps every element")
 
@@ -218,3 +242,81 @@ def size(trace: ArrayTrace, a: Any, axis: int | None = None) -> Any:
 @traces("result_type")
 def result_type(trace: ArrayTrace, *operands: Any) -> Any:
     return common_numpy_type(operands)
+
+
+# --- places in an array, and among all its elements ---------------------------------------------------------------
+
+
+@traces("unravel_index")
+def unravel_index(trace: ArrayTrace, indices: Any, shape: Any, order: str = "C") -> Any:
+    """The places along each axis of elements that are counted through the array."""
+    rest, found = _whole_numbers(trace, indices), list[Any]()
+    for extent in reversed(_extents(shape, order)):
+        found.append(np.remainder(rest, extent))
+        rest = np.floor_divide(rest, extent)
+    return tuple(found[::-1] if order == "C" else found)
+
+
+@traces("ravel_multi_index")
+def ravel_multi_index(trace: ArrayTrace, multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """Which element of all is at a place along each axis."""
+    extents = _extents(dims, order)
+    places = list(multi_index) if order == "C" else list(multi_index)[::-1]
+    modes = [mode] * len(extents) if isinstance(mode, str) else list(mode) if order == "C" else list(mode)[::-1]
+    found: Any = 0
+    for place, extent, how in zip(places, extents, modes, strict=True):
+        found = np.add(np.multiply(found, extent), _place_within(_whole_numbers(trace, place), extent, how))
+    return found
+
+
+@traces("triu_indices_from")
+def upper_places(trace: ArrayTrace, arr: Any, k: int = 0) -> Any:
+    rows, columns = _matrix_extents(arr)
+    return np.triu_indices(rows, k, columns)
+
+
+@traces("tril_indices_from")
+def lower_places(trace: ArrayTrace, arr: Any, k: int = 0) -> Any:
+    rows, columns = _matrix_extents(arr)
+    return np.tril_indices(rows, k, columns)
+
+
+def _matrix_extents(x: Any) -> tuple[int, int]:
+    if np.ndim(x) != 2:
+        raise Unsupported(f"it is of matrices, and this has {np.ndim(x)} dimensions")
+    rows, columns = np.shape(x)
+    return rows, columns
+
+
+@traces("ix_")
+def open_mesh(trace: ArrayTrace, *args: Any) -> Any:
+    """Places along each axis, in shapes that meet; a mask that is known is the places where it holds."""
+    made = []
+    for n, given in enumerate(args):
+        places: Any = given if isinstance(given, TracedOperand) else np.asarray(given)
+        if np.ndim(places) != 1:
+            raise Unsupported("places along an axis have one dimension")
+        places = np.flatnonzero(places) if places.dtype == bool else places
+        made.append(np.reshape(places, [-1 if m == n else 1 for m in range(len(args))]))
+    return tuple(made)
+
+
+def _extents(shape: Any, order: str) -> list[int]:
+    """The extents of a shape from the outermost in memory on."""
+    if order not in ("C", "F"):
+        raise Unsupported(f"elements are in C's order or in Fortran's, and order={order!r} is another")
+    extents = [int(extent) for extent in np.atleast_1d(shape)]
+    return extents if order == "C" else extents[::-1]
+
+
+def _whole_numbers(trace: ArrayTrace, places: Any) -> Any:
+    value = trace.value(places)
+    if not value.type.dtype.is_integer:
+        raise Unsupported(f"places are integers, and these are {value.type.dtype}")
+    return trace.array(trace.nodes.cast(value, DType.I64))
+
+
+def _place_within(place: Any, extent: int, how: str) -> Any:
+    if how == "wrap":
+        return np.remainder(place, extent)
+    return np.clip(place, 0, extent - 1) if how == "clip" else place

@@ -18,6 +18,8 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 
+_BOOLS = "NumPy subtracts no bools"
+
 
 @traces("convolve")
 def convolve(trace: ArrayTrace, a: Any, v: Any, mode: str = "full") -> Any:
@@ -44,10 +46,8 @@ def _correlate_signals(trace: ArrayTrace, a: Any, v: Any, mode: str) -> GraphVal
     if mode not in borders:
         raise Unsupported(f"mode={mode!r} is none of {', '.join(borders)}")
     dtype = language_type(np.result_type(*(trace.value(x).type.dtype.numpy for x in (a, v))))
-    if dtype.is_bool:
-        raise Unsupported("convolutions of bools have no form in the language")
     signal, kernel = trace.value(np.pad(a, borders[mode]), dtype), trace.value(v, dtype)
-    wide, extent = dtype.compute, signal.shape[0] - count + 1
+    wide, extent = DType.I32 if dtype.is_bool else dtype.compute, signal.shape[0] - count + 1
     product = f"{cast('A[i0 + k]', dtype, wide)} * {cast('B[k]', dtype, wide)}"
     stages = [declare_buffer("T", ValueType(wide, (extent,))), f"T[i0] = sum[k < {count}]({product})"]
     stages.append(f"Y[i0] = {cast('T[i0]', wide, dtype)}")
@@ -89,6 +89,8 @@ def _windows(trace: ArrayTrace, x: GraphValue, windows: Sequence[tuple[int, int]
 @traces("gradient")
 def gradient(trace: ArrayTrace, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Slopes of samples at equal distances, or at places along an axis."""
+    if f.dtype == bool:
+        raise Unsupported(_BOOLS)
     rank = np.ndim(f)
     axes = axes_of(axis, rank)
     distances = list(varargs) * len(axes) if len(varargs) == 1 else list(varargs) or [1.0] * len(axes)
@@ -161,6 +163,8 @@ def trapezoid(trace: ArrayTrace, y: Any, x: Any = None, dx: Any = 1.0, axis: int
 
 @traces("ediff1d")
 def ediff1d(trace: ArrayTrace, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    if ary.dtype == bool:
+        raise Unsupported(_BOOLS)
     parts = [to_begin, np.diff(np.ravel(ary)), to_end]
     return np.concatenate([np.ravel(part) for part in parts if part is not None]).astype(
         trace.array(trace.value(ary)).dtype

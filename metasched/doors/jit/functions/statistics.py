@@ -79,6 +79,9 @@ def quantile(
     if np.any(wanted < 0) or np.any(wanted > 1):
         raise Unsupported("quantiles are between 0 and 1")
     rows, kept = rows_of(trace, a, axis)
+    between = method in ("linear", "midpoint")
+    if between and rows.dtype == bool:
+        raise Unsupported("NumPy subtracts no bools, and what is between them has no form")
     if isinstance(q, int | float) and rows.dtype.kind == "f":
         wanted = wanted.astype(rows.dtype)
     places = np.asarray(_POSITIONS[method](wanted * wanted.dtype.type(rows.shape[-1] - 1)))
@@ -86,20 +89,21 @@ def quantile(
     count = int(low.max(initial=0)) + 2
     ordered = sort_along(trace.nodes, rows.value, rows.ndim - 1, min(count, rows.shape[-1]))[0]
     first = trace.array(ordered)
-    made = [_interpolate(first, int(n), float(p - n)) for n, p in zip(low.reshape(-1), places.reshape(-1), strict=True)]
-    between = method in ("linear", "midpoint") and places.dtype.kind == "f"
-    kind = np.result_type(rows.dtype, places.dtype) if between else rows.dtype
+    kind = np.result_type(rows.dtype, places.dtype) if between and places.dtype.kind == "f" else rows.dtype
+    pairs = zip(low.reshape(-1), places.reshape(-1), strict=True)
+    made = [_interpolate(first, int(n), float(p - n), kind) for n, p in pairs]
     shaped = [_propagate_nan(rows, _keep_dims(one.astype(kind), kept, keepdims), kept, keepdims) for one in made]
     found = np.stack(shaped)
     return np.reshape(found, (*places.shape, *found.shape[1:]))
 
 
-def _interpolate(ordered: Any, low: int, share: float) -> Any:
+def _interpolate(ordered: Any, low: int, share: float, dtype: Any) -> Any:
+    """What is at a share of the way to the next one, in a type, which is that of the places, too."""
     one = ordered[..., low]
     if not share:
         return one
     next_ = ordered[..., low + 1]
-    between = np.subtract(next_, one)
+    between = np.subtract(next_, one).astype(dtype)
     return np.add(one, between * share) if share < 0.5 else np.subtract(next_, between * (1 - share))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -106,12 +107,12 @@ def round_to(site: AtenSite, x: GraphValue, *, decimals: int) -> GraphValue:
 def add(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
     if site.result.is_bool:
         return site.expression("{0} or {1}", x, other)
-    return site.expression("{0} + {1}" if alpha == 1 else f"{{0}} + {_factor(site, alpha)} * {{1}}", x, other)
+    return site.expression("{0} + {1}" if alpha == 1 else f"{{0}} + {factor(site, alpha)} * {{1}}", x, other)
 
 
 @aten("sub.Tensor", "sub.Scalar")
 def sub(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
-    return site.expression("{0} - {1}" if alpha == 1 else f"{{0}} - {_factor(site, alpha)} * {{1}}", x, other)
+    return site.expression("{0} - {1}" if alpha == 1 else f"{{0}} - {factor(site, alpha)} * {{1}}", x, other)
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
@@ -119,8 +120,19 @@ def rsub(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
     return sub(site, other, x, alpha)
 
 
-def _factor(site: AtenSite, alpha: float) -> str:
+def factor(site: AtenSite, alpha: float) -> str:
+    """A number of Python that scales what is of the result's type."""
     return real(alpha) if site.result.is_float else f"({wrap_number(int(alpha), site.result)})"
+
+
+@aten("ldexp.Tensor")
+def ldexp(site: AtenSite, x: GraphValue, exponent: GraphValue) -> GraphValue:
+    return site.expression("{0} * exp2({1})", x, exponent)
+
+
+@aten("angle")
+def angle(site: AtenSite, x: GraphValue) -> GraphValue:
+    return site.expression(f"({{0}} if {{0}} != {{0}} else {math.pi!r} if {{0}} < 0.0 else 0.0)", x)
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "floor_divide")

@@ -7,6 +7,7 @@ from typing import Any
 
 from metasched.doors.pytorch.registry import aten, lowers
 from metasched.doors.pytorch.site import AtenSite, wrap_number
+from metasched.doors.pytorch.tensors import fills_its_memory, memory_order, permutation
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -14,7 +15,17 @@ from metasched.graph.node_helpers.moved_elements import replace_part, slice_axes
 from metasched.graph.text import at, indices, number
 
 
-@aten("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims", "flatten.using_ints")
+@aten(
+    "view",
+    "view_copy",
+    "_unsafe_view",
+    "reshape",
+    "unsqueeze",
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "flatten.using_ints",
+)
 def view(site: AtenSite, x: GraphValue, *sizes: Any, **named: Any) -> GraphValue:
     return site.nodes.view(x, site.shape)
 
@@ -25,22 +36,55 @@ def copy(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
     return site.value(x, site.result)
 
 
-@aten("as_strided")
+@aten("as_strided", "as_strided_copy")
 def as_strided(
     site: AtenSite, x: GraphValue, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> GraphValue:
-    """A tensor's elements at other places of its memory, in which it has to lie in its order."""
-    same = tuple(size) == x.shape and storage_offset in (None, site.first.storage_offset())
+    """A tensor's elements at other places of its memory, which it has to fill."""
+    own = site.first.storage_offset()
+    start = own if storage_offset is None else storage_offset
+    same = tuple(size) == x.shape and start == own
     if same and all(n <= 1 or a == b for n, a, b in zip(size, stride, site.first.stride(), strict=True)):
         return x
-    first = (storage_offset or 0) - site.first.storage_offset()
+    first = start - own
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if not site.first.is_contiguous() or first < 0 or last >= x.type.size:
-        raise Unsupported("it reads memory that is not its input's, or in another order")
+    if not fills_its_memory(site.first) or first < 0 or last >= x.type.size:
+        raise Unsupported("it reads memory that is not its input's")
+    order = permutation(memory_order(site.first))
+    flat = site.nodes.view(x if order is None else site.call("Transpose", x, perm=order), (x.type.size,))
     over = indices(len(size))
     place = " + ".join([str(first), *(f"{name} * {step}" for name, step in zip(over, stride, strict=True))])
-    flat = site.nodes.view(x, (x.type.size,))
     return site.nodes.site("Strided").single([f"{at('Y', over)} = A[{place}]"], site.types[0], A=flat)
+
+
+@aten("as_strided_scatter")
+def strided_scatter(
+    site: AtenSite,
+    x: GraphValue,
+    source: GraphValue,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> GraphValue:
+    """A tensor with elements of its memory from another one, as where one of two views of a cache is written."""
+    own = site.first.storage_offset()
+    first = 0 if storage_offset is None else storage_offset - own
+    dims = sorted((dim for dim in range(len(size)) if size[dim] > 1), key=lambda dim: -stride[dim])
+    inner = [size[dim] * stride[dim] for dim in dims[1:]]
+    apart = all(stride[dim] >= taken for dim, taken in zip(dims, inner, strict=False))
+    if not site.first.is_contiguous() or first < 0 or not apart or (dims and stride[dims[-1]] < 1):
+        raise Unsupported("it writes memory that is not its input's, or some of it twice")
+    if not source.type.size:
+        return x
+    places, met, rest = ["0"] * len(size), [f"i0 >= {first}"], f"(i0 - {first})"
+    for dim in dims:
+        places[dim] = f"{rest} // {stride[dim]}"
+        met.append(f"{places[dim]} < {size[dim]}")
+        rest = f"({rest} % {stride[dim]})"
+    text = f"Y[i0] = {at('B', places)} if {' and '.join([*met, f'{rest} == 0'])} else A[i0]"
+    flat = site.nodes.view(x, (x.type.size,))
+    made = site.nodes.site("StridedScatter").single([text], flat.type, A=flat, B=site.value(source, site.result))
+    return site.nodes.view(made, x.shape)
 
 
 @aten("unfold")
@@ -77,7 +121,7 @@ def _expand_to_result(site: AtenSite, x: GraphValue) -> GraphValue:
     return site.call("Expand", x, site.integers(site.shape))
 
 
-@aten("permute", "transpose.int", "t", "numpy_T")
+@aten("permute", "permute_copy", "transpose.int", "t", "numpy_T")
 def permute(site: AtenSite, x: GraphValue, *dims: Any) -> GraphValue:
     order = list(range(x.rank))
     if "transpose" in site.name:
@@ -95,6 +139,13 @@ def slice_(
     axis = site.axis(dim, x.rank)
     taken = range(x.shape[axis])[slice(start, end, step)]
     return slice_axes(site.nodes.site("Slice"), x, {axis: (taken.start, step, len(taken))})
+
+
+@aten("narrow_copy")
+def narrow(site: AtenSite, x: GraphValue, dim: int, start: int, length: int) -> GraphValue:
+    axis = site.axis(dim, x.rank)
+    first = start + x.shape[axis] if start < 0 else start
+    return slice_axes(site.nodes.site("Slice"), x, {axis: (first, 1, length)})
 
 
 @aten("select.int")
@@ -122,9 +173,26 @@ def scattered(site: AtenSite, x: GraphValue, source: GraphValue, dim: int = 0, *
     return replace_part(site.nodes.site("SliceScatter"), x, {axis: (taken.start, taken.step, len(taken))}, source)
 
 
+@aten("diagonal_scatter")
+def scattered_diagonal(
+    site: AtenSite, x: GraphValue, source: GraphValue, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> GraphValue:
+    """Elements of a diagonal from another tensor, whose last dimension goes along it."""
+    if not source.type.size:
+        return x
+    over = indices(x.rank)
+    row, column = (over[site.axis(dim, x.rank)] for dim in (dim1, dim2))
+    rest = [name for name in over if name not in (row, column)]
+    met = f"{row} == {column} + {-offset}" if offset < 0 else f"{column} == {row} + {offset}"
+    given = at("B", (*rest, column if offset < 0 else row))
+    text = f"{at('Y', over)} = {given} if {met} else {at('A', over)}"
+    return site.nodes.site("DiagonalScatter").single([text], x.type, A=x, B=site.value(source, site.result))
+
+
 @aten("cat")
 def cat(site: AtenSite, tensors: Sequence[GraphValue], dim: int = 0) -> GraphValue:
-    parts = [site.value(x, site.result) for x in tensors if x.shape != (0,)]
+    some = [x for x in tensors if x.shape != (0,)] or tensors[:1]
+    parts = [site.value(x, site.result) for x in some]
     return parts[0] if len(parts) == 1 else site.call("Concat", *parts, axis=site.axis(dim, len(site.shape)))
 
 
@@ -136,7 +204,7 @@ def stack(site: AtenSite, tensors: Sequence[GraphValue], dim: int = 0) -> GraphV
     return parts[0] if len(parts) == 1 else site.call("Concat", *parts, axis=axis)
 
 
-@aten("split_with_sizes", "split.Tensor", "chunk", "unbind.int", "split_with_sizes_copy")
+@aten("split_with_sizes", "split.Tensor", "chunk", "unbind.int", "unbind_copy.int", "split_with_sizes_copy")
 def split(site: AtenSite, x: GraphValue, *args: Any, dim: int = 0, **named: Any) -> tuple[GraphValue, ...]:
     unbound = "unbind" in site.name
     given = args[0 if unbound else 1 :]

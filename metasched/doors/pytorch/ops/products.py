@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from metasched.doors.pytorch.ops.elementwise import factor
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
@@ -20,13 +21,17 @@ def matmul(site: AtenSite, x: GraphValue, y: GraphValue) -> GraphValue:
     return site.call("MatMul", x, y)
 
 
-@aten("addmm", "baddbmm", "addmv")
+@aten("addmm", "baddbmm", "addmv", "addbmm")
 def added(site: AtenSite, c: GraphValue, x: GraphValue, y: GraphValue, beta: float = 1, alpha: float = 1) -> GraphValue:
+    if "addbmm" in site.name:  # the products of a batch are added up: they are one of longer rows
+        count, rows, terms = x.shape
+        x = site.nodes.view(site.call("Transpose", x, perm=(1, 0, 2)), (rows, count * terms))
+        y = site.nodes.view(y, (count * terms, y.shape[2]))
     made = site.call("MatMul", x, y)
     if not beta and alpha == 1:
         return made
-    left = "{1}" if alpha == 1 else f"{{1}} * {real(alpha)}"
-    right = "{0}" if beta == 1 else f"{{0}} * {real(beta)}"
+    left = "{1}" if alpha == 1 else f"{{1}} * {factor(site, alpha)}"
+    right = "{0}" if beta == 1 else f"{{0}} * {factor(site, beta)}"
     return site.expression(f"{left} + {right}" if beta else left, c, made)
 
 

@@ -52,8 +52,9 @@ def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: boo
 @along_rows
 def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> tuple[GraphValue | None, ...]:
     kind = "Max" if "max" in site.name else "Min"
+    x = site.value(x, DType.U8) if site.result.is_bool else x
     place = site.call(f"Arg{kind}", x, axis=site.axis(dim, x.rank), keepdims=int(keepdim)) if 1 in site.used else None
-    return reduce_dims(site, f"Reduce{kind}", x, dim, keepdim), place
+    return site.value(reduce_dims(site, f"Reduce{kind}", x, dim, keepdim), site.result), place
 
 
 @aten("var.correction", "var_mean.correction", "var.dim")
@@ -108,6 +109,11 @@ def vector_norm(
     powers = site.accumulate(f"pow(abs({{0}}), {real(ord)})", x, result=site.result.compute)
     total = reduce_dims(site, "ReduceSum", powers, dim, keepdim)
     return site.accumulate(f"pow({{0}}, {real(1 / ord)})", total)
+
+
+@aten("dist")
+def distance(site: AtenSite, x: GraphValue, y: GraphValue, p: float = 2) -> GraphValue:
+    return vector_norm(site, site.expression("{0} - {1}", x, y), p)
 
 
 TABLE: Mapping[str, AtenOperator] = {

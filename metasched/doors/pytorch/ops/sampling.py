@@ -10,6 +10,7 @@ from metasched.doors.pytorch.ops.reductions import vector_norm
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
 from metasched.graph.text import broadcast
 
 _MODES = ("linear", "nearest", "cubic")
@@ -46,17 +47,24 @@ def averaged_resize(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> GraphValue:
+    """Sizes made smaller without aliases. Where a factor was given, PyTorch goes by that, and not by the sizes."""
+    if align_corners:
+        raise Unsupported("corners are aligned by a scale with centres of elements, which has no form here")
+    sizes, factors = (*x.shape[:2], *output_size), None
+    if scales_h is not None or scales_w is not None:
+        of_sizes = [size / extent for size, extent in zip(output_size, x.shape[2:], strict=True)]
+        given = [own if scale is None else scale for scale, own in zip((scales_h, scales_w), of_sizes, strict=True)]
+        factors = site.nodes.constant("scales", np.asarray([1.0, 1.0, *given], np.float32))
     return site.call(
         "Resize",
         x,
         None,
-        None,
-        site.integers((*x.shape[:2], *output_size)),
+        factors,
+        site.integers(sizes) if factors is None else None,
         mode="cubic" if "cubic" in site.name else "linear",
         antialias=1,
         exclude_outside=1,
         cubic_coeff_a=_AVERAGING_CUBIC_COEFFICIENT,
-        coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
     )
 
 

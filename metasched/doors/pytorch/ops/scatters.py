@@ -138,9 +138,10 @@ def _put_masked(
 @aten("masked_scatter")
 def masked_scatter(site: AtenSite, x: GraphValue, mask: GraphValue, source: GraphValue) -> GraphValue:
     """The elements of another tensor, one after another, where a mask holds: how many held before says which."""
-    size = x.type.size
     if not source.type.size:
         raise Unsupported("there are no elements to put")
+    x = x if x.shape == site.shape else site.call("Expand", x, site.integers(site.shape))
+    size = x.type.size
     holds = site.nodes.view(site.call("Expand", mask, site.integers(x.shape)), (size,))
     counts = scan_axis(site.nodes.site("Scan"), site.nodes.cast(holds, DType.I64), Scan("sum", 0, exclusive=True))
     given = site.call("Gather", site.nodes.view(source, (source.type.size,)), counts, axis=0)

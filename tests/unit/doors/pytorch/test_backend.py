@@ -104,7 +104,25 @@ OPERATORS: dict[str, Any] = {
         x.diagonal(1, 1, 2),
         x[0].diagonal(-1),
         x.as_strided((2, 3), (3, 2), 1),
+        (x[0] + 1).t().as_strided((3, 2), (1, 4), 2) * 2,
     ),
+    "copies": lambda x: (
+        torch.view_copy(x, (4, 6)) + 1,
+        torch.permute_copy(x, (2, 0, 1)) + 1,
+        *torch.unbind_copy(x + 1),
+        torch.narrow_copy(x, 1, -2, 1) + 1,
+        torch.as_strided_copy(x, (2, 3), (3, 2), 1) + 1,
+    ),
+    "diagonals": lambda x: tuple(
+        torch.diagonal_scatter(x, x.diagonal(n, *dims) * 2, n, *dims) for n in (-1, 0, 2) for dims in ((1, 2), (2, 0))
+    ),
+    "written in strides": lambda x: tuple(
+        torch.as_strided_scatter(x, x[0, :2, :2] * 2, (2, 2), strides, first)
+        for strides, first in (((2, 1), 0), ((4, 1), 5), ((1, 9), 3), ((9, 2), 12))
+    ),
+    "scaled": lambda x: (torch.ldexp(x, (x * 3).int()), torch.ldexp((x * 9).int(), (x * 3).int())),
+    "directions": lambda x: (x.angle(), (x * 9).int().angle(), torch.tensor([torch.nan, -0.0]).mul(x[0, 0, 0]).angle()),
+    "nothing joined": lambda x: torch.cat([x[:0, 0, 0], x[:0, 1, 0]]),
     "largest": lambda x: (*x.topk(2), *x.topk(2, 1, largest=False)),
 }
 
@@ -113,6 +131,11 @@ OPERATORS: dict[str, Any] = {
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_compute_what_pytorch_does(name: str) -> None:
     run_whole(OPERATORS[name], torch.randn(2, 3, 4))
+
+
+def test_memory_that_is_written_twice_is_written_by_pytorch() -> None:
+    made = run(lambda x: torch.as_strided_scatter(x, x[:, :2, 0] * 0, (2, 2), (1, 1)) + 1, torch.randn(2, 3, 4))
+    assert [operator.name for operator in made.reports[0].refused] == ["aten.as_strided_scatter"]
 
 
 @pytest.mark.usefixtures("by_reference")

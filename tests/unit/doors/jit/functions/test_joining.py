@@ -19,6 +19,13 @@ CASES: dict[str, Any] = {
     "splits": lambda a: (*np.hsplit(a, 3), *np.vsplit(a, 2), *np.dsplit(a[None], [2]), *np.hsplit(a[0], 2)),
     "deleted": lambda a: (np.delete(a, 1, axis=1), np.delete(a, [0, -1]), np.delete(a, slice(1, 4), 1)),
     "inserted": lambda a: (np.insert(a, 1, 9, axis=1), np.insert(a, 2, a[:, 0], axis=1), np.insert(a[0], -1, 3.5)),
+    "inserted at several places": lambda a: (
+        np.insert(a[0], [3, 1, 1], [7, 8, 9]),
+        np.insert(a, [-1, 0], a[:, :2], axis=1),
+        np.insert(a, slice(0, 2), a[0], axis=0),
+        np.insert(a[0], np.array([True, False, True]), 1),
+        np.insert(a, [1], a[:, :2], axis=1),
+    ),
     "resized": lambda a: (np.resize(a, (3, 5)), np.resize(a, 4)),
     "pieces": lambda a: (
         np.piecewise(a, [a < -1, a > 2], [lambda v: -v, 7]),

@@ -26,8 +26,15 @@ CASES: dict[str, Any] = {
     "turn": lambda a: (np.flip(a), np.flip(a, 1), np.fliplr(a), np.flipud(a)),
     "roll": lambda a: (np.roll(a, 1), np.roll(a, -4, axis=1), np.roll(a, (1, 2), axis=(0, 1))),
     "triangles": lambda a: (np.tril(a), np.triu(a, 1), np.diagonal(a, 1), np.trace(a)),
+    "of matrices": lambda a: (np.linalg.diagonal(a[None], offset=1), np.linalg.trace(a[None], offset=-1)),
     "fortran": lambda a: (a.reshape(3, 2, order="F"), np.ravel(a, "F")),
     "diff": lambda a: (np.diff(a), np.diff(a, 2, axis=1), np.diff(a > 2)),
+    "diff with ends": lambda a: (
+        np.diff(a, prepend=0),
+        np.diff(a, 2, axis=0, prepend=a[:1], append=a[0, 0]),
+        np.diff(a, 0, append=1),
+    ),
+    "parts in a row": lambda a: (np.ravel(a[:, :2]), a[:, 1].ravel(), a[:, 1:].flatten(), np.diagflat(a[:, 1:])),
     "type": lambda a: (a.astype(np.int8), a.astype("f8"), np.copy(a), a.copy()),
     "nothing": lambda a: (a[:0], np.concatenate([a[:0], a]), a[:, :0].sum(1)),
     "parts of nothing": lambda a: (

@@ -34,6 +34,13 @@ def test_products_are_those_of_numpy(name: str) -> None:
     check(CASES[name], A, B, C)
 
 
+def test_of_bools() -> None:
+    check(
+        lambda a: (a @ a.T, a @ a[0], np.einsum("ij,kj->ik", a, a), np.einsum("ij->j", a), np.tensordot(a, a.T, 1)),
+        A > 0,
+    )
+
+
 def test_of_integers() -> None:
     small = np.array([[100, 27], [-3, 1]], np.int8)
     check(lambda a: (a @ a, np.einsum("ij,ij->i", a, a), np.dot(a, a)), small)

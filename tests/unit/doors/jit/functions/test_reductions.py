@@ -44,6 +44,14 @@ def test_types_degrees_of_freedom_and_no_axes() -> None:
 
 def test_running_sums() -> None:
     check(lambda x: (np.cumsum(x, axis=1), np.cumprod(x), x.cumsum(0)), I32)
+    check(
+        lambda x: (
+            np.cumulative_sum(x[0]),
+            np.cumulative_sum(x, axis=-1, include_initial=True, dtype=np.float64),
+            np.cumulative_prod(x, axis=0, include_initial=True),
+        ),
+        I32,
+    )
 
 
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, np.inf, -np.inf])

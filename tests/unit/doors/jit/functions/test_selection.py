@@ -34,6 +34,8 @@ CASES: dict[str, Any] = {
     "like": lambda a, i: (np.zeros_like(a) + i, np.full_like(i, 3) * a, np.ones_like(i, dtype=float) + i),
     "likes": lambda a, i: np.full_like(a, a[0, 0]),
     "kinds": lambda a, i: (np.isneginf(a), np.isposinf(a), np.fix(a), i + np.iscomplexobj(a) + np.isrealobj(a)),
+    "complex": lambda a, i: (np.real(a), np.imag(i), a.imag, np.angle(a), np.angle(i, deg=True)),
+    "kept": lambda a, i: (np.compress([True, False], a, axis=0), np.compress([False, True, True], i)),
     "type": lambda a, i: i * (np.ndim(a) + np.size(a, 1) + np.shape(a)[0] + a.size),
 }
 
@@ -62,6 +64,24 @@ def test_indices_that_are_data() -> None:
     check(lambda a, j: np.take_along_axis(a, j[:, None], axis=1), I32, J)
 
 
+def test_places_along_axes_and_among_all_elements() -> None:
+    check(
+        lambda a, j: (
+            np.unravel_index(np.argmax(a), a.shape),
+            np.unravel_index(j + 8, (4, 3), order="F"),
+            np.unravel_index(j, 9),
+            a[np.triu_indices_from(a)],
+            a[np.tril_indices_from(a, 1)],
+            a[np.ix_([1, 0], j)],
+            a[np.ix_([False, True], j[:1])],
+            np.ravel_multi_index((j % 2, j), (2, 4)),
+            np.ravel_multi_index((j - 2, j + 1, 1), (2, 3, 4), mode=("wrap", "clip", "raise"), order="F"),
+        ),
+        I32,
+        J,
+    )
+
+
 def test_indices_that_are_known() -> None:
     check(lambda a: (np.take(a, [0, 5, -1]), a[[1, 0, -1]], a[:, np.array([[0], [2]])]), I32)
 
@@ -72,7 +92,11 @@ def test_indices_that_are_known() -> None:
         (lambda a: a[a > 0], "a mask picks as many"),
         (np.nonzero, "size of its result depends on data"),
         (lambda a: np.where(a > 0), "condition alone"),
+        (lambda a: np.compress(a[0] > 0, a, axis=1), "size of its result depends on data"),
+        (lambda a: np.triu_indices_from(a[0]), "has 1 dimensions"),
+        (np.ix_, "have one dimension"),
         (lambda a: np.take(a, [4], axis=1), "an index is 4"),
+        (lambda a: np.unravel_index(a * 0.5, (9,)), "places are integers, and these are f64"),
         (lambda a: a[True], "a bool is no index"),
         (lambda a: a[9], "out of bounds for axis 0 with size 2"),
         (lambda a: a[:, :, 0], "too many indices"),

@@ -23,6 +23,8 @@ CASES: dict[str, Any] = {
         np.convolve(m[0], k),
         np.convolve(m[0], m[1]),
         np.convolve((x * 9).astype(int), [1, 2]),
+        np.convolve(x > 0, k > 0),
+        np.correlate(x > 1, k < 0, "same"),
     ),
     "gradient": lambda x, k, m, p: (*np.gradient(m), np.gradient(x, 0.5), np.gradient(m, 2.0, axis=1, edge_order=2)),
     "places": lambda x, k, m, p: (np.gradient(x[:6], p), *np.gradient(m[:, :3], 2.0, p[:3])),
@@ -58,6 +60,8 @@ def test_turns_of_integers_are_whole(dtype: Any) -> None:
         (lambda x: np.convolve(x, x, "some"), "mode='some'"),
         (lambda x: np.interp(x, x, x, period=3), "period"),
         (lambda x: np.gradient(x[:1]), "too few"),
+        (lambda x: np.gradient(x > 0), "NumPy subtracts no bools"),
+        (lambda x: np.ediff1d(x > 0), "NumPy subtracts no bools"),
         (lambda x: np.lib.stride_tricks.sliding_window_view(x, 18), "larger than the axis"),
     ],
 )

@@ -33,6 +33,12 @@ def test_ways_between_elements() -> None:
     check(lambda x: (np.quantile(x, 0.4), np.quantile(x, 0.6)), np.array([1.0, np.inf]))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_places_of_more_digits_than_elements(dtype: Any) -> None:
+    rows = A[0].astype(dtype)
+    check(lambda x: (np.percentile(x, [10, 37], axis=1), np.quantile(x, [0.1, 0.55], method="midpoint")), rows)
+
+
 @pytest.mark.filterwarnings("ignore:Degrees of freedom")
 def test_of_nan() -> None:
     check(lambda x: (np.median(x, 1), np.quantile(x, 0.5, 1)), N)
@@ -65,6 +71,7 @@ def test_covariances() -> None:
         (lambda x: np.quantile(x, x[0, 0, 0]), "a quantile's place is computed from data"),
         (lambda x: np.quantile(x, 0.5, method="hazen"), "'hazen'"),
         (lambda x: np.quantile(x, 2), "between 0 and 1"),
+        (lambda x: np.quantile(x > 0, 0.5), "NumPy subtracts no bools"),
         (lambda x: np.cov(x[0], aweights=x[0, 0]), "weights"),
     ],
 )

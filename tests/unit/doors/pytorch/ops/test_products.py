@@ -15,6 +15,20 @@ def test_bilinear_layers() -> None:
     run_whole(torch.nn.Bilinear(3, 4, 5), torch.randn(2, 3), torch.randn(2, 4))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_products_that_are_scaled_and_added(dtype: torch.dtype) -> None:
+    x, y, c = (torch.randint(-9, 9, shape).to(dtype) for shape in ((2, 3, 4), (2, 4, 5), (3, 5)))
+    run_whole(
+        lambda x, y, c: (
+            torch.addmm(c, x[0], y[0], beta=3, alpha=2),
+            torch.baddbmm(c, x, y, beta=0, alpha=-2),
+            torch.addbmm(c, x, y),
+            torch.addbmm(c[:, :1], x, y, beta=2, alpha=3),
+        ),
+        x, y, c,
+    )  # fmt: skip
+
+
 def test_places_of_the_largest() -> None:
     x = torch.randn(2, 3, 4, 6)
     run_whole(lambda x: F.max_pool2d(x, 2, return_indices=True), x)

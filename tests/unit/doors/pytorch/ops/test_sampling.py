@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.torch_models import run_whole
+from tests.support.torch_models import run, run_whole
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
@@ -28,6 +28,23 @@ def test_grids_of_volumes() -> None:
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_sizes_that_become_smaller(mode: str) -> None:
     run_whole(lambda x: F.interpolate(x, size=(5, 3), mode=mode, antialias=True), torch.randn(1, 2, 9, 8))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("factor", [0.4, (0.4, 0.7), (1.0, 0.3)])
+def test_factors_that_give_no_whole_sizes(mode: str, factor: float | tuple[float, float]) -> None:
+    run_whole(
+        lambda x: F.interpolate(x, scale_factor=factor, mode=mode, antialias=True) * 2,
+        torch.randn(1, 2, 9, 8),
+    )
+
+
+def test_aligned_corners_without_aliases_are_pytorchs() -> None:
+    made = run(
+        lambda x: F.interpolate(x, size=(5, 3), mode="bilinear", antialias=True, align_corners=True) * 2,
+        torch.randn(1, 2, 9, 8),
+    )
+    assert [operator.name for operator in made.reports[0].refused] == ["aten._upsample_bilinear2d_aa"]
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 2.5, torch.inf])

@@ -41,7 +41,11 @@ CASES: dict[str, Any] = {
         ),
         x[0].index_reduce(0, torch.tensor([2, 0, 2]), x[1], "amax"),
     ),
-    "by masks": lambda x: (x.masked_scatter(x > 0, x * 2), x.masked_scatter(x[:, :1] > 0, x.flip(1))),
+    "by masks": lambda x: (
+        x.masked_scatter(x > 0, x * 2),
+        x.masked_scatter(x[:, :1] > 0, x.flip(1)),
+        torch.masked_scatter(x[0], x > 0, x * 2),
+    ),
     "assigned": assigned,
     "added": lambda x: x.index_put((x > 0,), torch.tensor(3.0), accumulate=True),
 }
