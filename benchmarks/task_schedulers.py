@@ -1,7 +1,8 @@
 """Task schedulers: how many trials each takes until the kernels of a network are as fast as by the other.
 
-Each scheduler tunes a network from an empty database, with the same seed and as many trials (`--trials`, of all tasks
-together), one after the other. After each trial the time of the network's kernels is the sum of each task's best so
+Each scheduler tunes a network from nothing, with the same seed and as many trials (`--trials`, of all tasks together),
+one after the other. Which reductions are computed together in strips is timed before, once for both, so that their
+tasks are the same. After each trial the time of the network's kernels is the sum of each task's best so
 far, as often as it runs; a task that was not measured yet counts with its first measurement, its guess, in whichever
 run has one. What round robin has gained over the guesses in the end, a half, three quarters and nine tenths of it are
 the times to reach; `ratio` is round robin's trials over the gradient's, and the peer's figures are round robin's.
@@ -9,6 +10,7 @@ the times to reach; `ratio` is round robin's trials over the gradient's, and the
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ GRADIENT, ROUND_ROBIN = "gradient", "round_robin"
 # Shares of what round robin has gained in the end.
 SHARES = (0.5, 0.75, 0.9, 1.0)
 _QUICK_TRIALS = 8
+# More groups of reductions than any network has.
+_EVERY_GROUP = 10_000
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,13 @@ def run(options: Options) -> Iterator[Result]:
 
 
 def _compare_schedulers(case: Case, threads: int, trials: int, seed: int) -> Iterator[Result]:
-    network = _load_network(case, threads)
-    weights = {row.task.key: row.weight for row in network.tasks().rows}
-    courses = {name: _tune_network(case, threads, trials, seed, name) for name in (GRADIENT, ROUND_ROBIN)}
+    with tempfile.TemporaryDirectory() as folder:
+        settled = Path(folder) / "settled.db"
+        network = _load_network(case, threads)
+        for member in network.members:
+            member.settle_strips(f"sqlite:///{settled}", most=_EVERY_GROUP)
+        weights = {row.task.key: row.weight for row in network.tasks().rows}
+        courses = {name: _tune_network(case, threads, trials, seed, name, settled) for name in (GRADIENT, ROUND_ROBIN)}
     first = _guesses(list(courses.values()))
     totals = {name: kernel_seconds(course, first, weights) for name, course in courses.items()}
     for share in SHARES:
@@ -99,8 +107,8 @@ def _load_network(case: Case, threads: int) -> Network | NetworkOfSizes:
     return network
 
 
-def _tune_network(case: Case, threads: int, trials: int, seed: int, scheduler: str) -> Course:
-    """Tune a network from nothing by a scheduler."""
+def _tune_network(case: Case, threads: int, trials: int, seed: int, scheduler: str, settled: Path) -> Course:
+    """Tune a network by a scheduler, from a database that says which reductions are computed together."""
     network = _load_network(case, threads)
     seen: list[tuple[Mapping[str, float], float]] = []
 
@@ -108,9 +116,9 @@ def _tune_network(case: Case, threads: int, trials: int, seed: int, scheduler: s
         best = {row.task.key: row.best_s for row in now.table.rows if row.best_s is not None}
         seen.extend([(best, now.elapsed_s)] * (now.trials - len(seen)))
 
-    with tempfile.TemporaryDirectory() as folder:
-        db = f"sqlite:///{folder}/tuned.db"
-        network.tune(trials, db, scheduler=scheduler, seed=seed, progress=note)
+    own = settled.with_name(f"{scheduler}.db")
+    shutil.copyfile(settled, own)
+    network.tune(trials, f"sqlite:///{own}", scheduler=scheduler, seed=seed, progress=note)
     return Course(tuple(best for best, _ in seen), seen[-1][1])
 
 
