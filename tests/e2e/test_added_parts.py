@@ -61,7 +61,7 @@ def test_a_preset_of_it_extends_ours_and_its_rule_asks_the_target(run: Run) -> N
     assert "stream" not in preset
     code = """
 import metasched as ms
-wide = ms.Target.parse("name=generic threads=1 l1=1 l2=1 l3=1 cacheline=64 features=avx512f")
+wide = ms.Target.parse("name=x threads=1 l1=1 l2=1 l3=1 cacheline=64 features=avx512f")
 for target in (wide, wide.without(["avx512f"])):
     space = ms.space(ms.operator("toy_swish"), "+toy_lanes", target=target)
     print([dict(i.kwargs)["lanes"] for i in space[0].trace.instructions if i.op == "vectorize"])
@@ -104,7 +104,7 @@ def test_what_it_knows_is_where_guesses_begin(run: Run) -> None:
     code = """
 import metasched as ms
 from metasched.search.guesses.guess import guess
-target = ms.Target.parse("name=generic threads=2 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx512f")
+target = ms.Target.parse("name=x threads=2 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx512f")
 text = "program other(A: f32[99, 64]) -> B: f32[99, 64]:\\n    B[a, b] = A[a, b] * sigmoid(A[a, b])"
 program = ms.parse_program(text)
 print(guess(program, target, "cpu").neighbour.name, guess(program, target, "cpu", knowledge="none").neighbour)

@@ -6,7 +6,7 @@ from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.probes import PROBES
 from metasched.target import Target
 
-TARGET = Target("haswell", frozenset({"avx512f", "fma"}), 4, 32 << 10, 1 << 20, 32 << 20)
+TARGET = Target("test-cpu", frozenset({"avx512f", "fma"}), 4, 32 << 10, 1 << 20, 32 << 20)
 
 
 def made_up(**times: float) -> MachineCalibration:

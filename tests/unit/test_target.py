@@ -15,7 +15,7 @@ from tests.support.targets import pretend_lacking
 SMALL = Target("haswell", frozenset({"avx", "avx2", "fma"}), 4, 32768, 262144, 8388608)
 
 
-TEXT = "name=generic threads=1 l1=1 l2=1 l3=1 cacheline=64 features="
+TEXT = "name=a threads=1 l1=1 l2=1 l3=1 cacheline=64 features="
 
 
 def test_detected_target_describes_the_machine() -> None:
@@ -30,7 +30,7 @@ def test_threads_may_be_given() -> None:
     assert Target.detect(threads=3).threads == 3
 
 
-@pytest.mark.parametrize("target", [SMALL, Target.detect(), Target("generic", frozenset(), 1, 1, 1, 1)])
+@pytest.mark.parametrize("target", [SMALL, Target.detect(), Target("x", frozenset(), 1, 1, 1, 1)])
 def test_text_round_trip(target: Target) -> None:
     assert Target.parse(str(target)) == target
 
@@ -47,9 +47,6 @@ def test_text_is_sorted() -> None:
         (str(SMALL) + " colour=red", "`colour` is not a field"),
         (str(SMALL).replace("threads=4", "threads=four"), "`threads` is a positive integer, not `four`"),
         (str(SMALL).replace("threads=4", "threads=0"), "`threads` is a positive integer"),
-        (str(SMALL).replace("haswell", "hasswell"), "there is no CPU `hasswell`\n  hint: did you mean `haswell`"),
-        (str(SMALL).replace("haswell", "Znver4"), "there is no CPU `Znver4`\n  hint: did you mean `znver4`"),
-        (str(SMALL).replace("haswell", "q"), "there is no CPU `q`\n  hint: names are LLVM's, such as skylake-avx512"),
         (str(SMALL).replace("avx2", "avx3"), "not a target: there is no instruction set `avx3`\n  hint: did you mean "),
     ],
 )
@@ -58,28 +55,18 @@ def test_bad_text(text: str, message: str) -> None:
         Target.parse(text)
 
 
-def test_a_cpu_that_only_a_newer_llvm_knows_is_known_where_it_is_this_machine_s(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = str(replace(SMALL, name="of-tomorrow"))
-    with pytest.raises(TargetError, match="there is no CPU `of-tomorrow`"):
-        Target.parse(text)
-    monkeypatch.setattr(target_module, "_host", lambda: ("of-tomorrow", frozenset()))
-    assert str(Target.parse(text)) == text
-
-
 def test_vector_registers() -> None:
     assert (SMALL.vector_bits, SMALL.registers, SMALL.lanes(DType.F32), SMALL.lanes(DType.F64)) == (256, 16, 8, 4)
-    wide = Target("generic", frozenset({"avx", "avx512f"}), 1, 1, 1, 1)
+    wide = Target("x", frozenset({"avx", "avx512f"}), 1, 1, 1, 1)
     assert (wide.vector_bits, wide.registers, wide.lanes(DType.F32), wide.lanes(DType.I8)) == (512, 32, 16, 64)
-    assert Target("generic", frozenset(), 1, 1, 1, 1).vector_bits == 128
+    assert Target("x", frozenset(), 1, 1, 1, 1).vector_bits == 128
 
 
 def test_it_is_asked_for_instruction_sets_by_name() -> None:
     assert SMALL.has("avx2")
     assert not SMALL.has("amx-bf16")
     assert not SMALL.has("sve2"), "of another architecture"
-    assert Target("generic", frozenset({"of-tomorrow"}), 1, 1, 1, 1).has("of-tomorrow")
+    assert Target("x", frozenset({"of-tomorrow"}), 1, 1, 1, 1).has("of-tomorrow")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +112,7 @@ def test_what_nobody_lists_is_not_switched_off() -> None:
     """LLVM would end the process without `64bit`, and take AVX away with SSE."""
     features = SMALL.llvm_features().split(",")
     assert not {"-64bit", "-sse2", "-sse4.2", "-ssse3"} & set(features)
-    plain = Target("generic", frozenset(), 1, 1, 1, 1).llvm_features().split(",")
+    plain = Target("x", frozenset(), 1, 1, 1, 1).llvm_features().split(",")
     assert "-64bit" not in plain
     assert ("-sse4.1" in plain) is ("sse4.1" in llvm.get_host_cpu_features())
 
@@ -136,7 +123,7 @@ def test_what_nobody_lists_is_not_switched_off() -> None:
 )
 def test_what_an_instruction_set_builds_on_is_not_switched_off(feature: str, brings: str) -> None:
     """LLVM would end the process at the first of its instructions."""
-    features = Target("generic", frozenset({feature}), 1, 1, 1, 1).llvm_features().split(",")
+    features = Target("x", frozenset({feature}), 1, 1, 1, 1).llvm_features().split(",")
     assert f"+{feature}" in features
     assert f"-{brings}" not in features
 
@@ -147,9 +134,7 @@ def test_what_every_cpu_has_is_there_also_where_llvm_does_not_know_the_name() ->
 
 
 def test_what_builds_on_an_instruction_set_goes_with_it() -> None:
-    wide = Target(
-        "generic", frozenset({"avx2", "avx512f", "avx512bw", "avx512bf16", "amx-tile", "amx-bf16"}), 1, 1, 1, 1
-    )
+    wide = Target("x", frozenset({"avx2", "avx512f", "avx512bw", "avx512bf16", "amx-tile", "amx-bf16"}), 1, 1, 1, 1)
     assert wide.without(["avx512f"]).features == {"avx2", "amx-tile", "amx-bf16"}
     assert wide.without(["amx-tile"]).features == {"avx2", "avx512f", "avx512bw", "avx512bf16"}
 

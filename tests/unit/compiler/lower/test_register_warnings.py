@@ -19,7 +19,7 @@ from metasched.schedule.trace import Schedule
 from metasched.target import Target
 
 # 32 registers of 512 bits, and 16 of 256, whatever runs this.
-WIDE = Target.parse("name=generic threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse")
+WIDE = Target.parse("name=x threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse")
 NARROW = WIDE.without(["avx512f"])
 DENSE = """program dense[N=64, M=96, K=80](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
     C[i, j] = sum[k](A[i, k] * B[k, j])"""

@@ -190,7 +190,7 @@ def test_unrolled_levels_of_a_tile_are_no_cases_of_their_own(n: int, m: int) -> 
     for loop in (*i_inner, j_inner[0]):
         sch.unroll(loop)
     sch.vectorize(j_inner[1], lanes=16)
-    wide = "name=generic threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse"
+    wide = "name=x threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse"
     kernel = lower(sch.func, Target.parse(wide))
     assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
     multiplies(sch)

@@ -19,7 +19,7 @@ from tests.support.lir_interpreter import run_lir
 
 HERE = Target.detect(threads=1)
 TWO = Target.detect(threads=2)
-WIDE = Target.parse("name=generic threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse")
+WIDE = Target.parse("name=x threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse")
 needs_avx512 = pytest.mark.skipif("avx512f" not in HERE.features, reason="counts registers of 512 bits")
 ROWS = """
 program rows[M=5, N=150, T=f32, I=i64](X: T[M, N]) -> (V: T[M], P: I[M]):
