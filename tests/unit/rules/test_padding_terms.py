@@ -14,6 +14,7 @@ from tests.support.rulework import TARGET, correct, rule
 NAME = "padding_terms"
 ADDRESS = f"{NAME}(conv)/{NAME}"
 EVERYWHERE = "skipped along all dimensions"
+SMALL_IMAGES = rule(NAME)(gained=0)
 # Of each several rows of windows read padding.
 SMALL = {
     "conv2d_nhwc": {"H": 5, "W": 9, "CI": 6, "CO": 18, "R": 3, "P": 2, "D": 2},
@@ -34,7 +35,7 @@ def test_without_columns_results_are_the_same(operator: str) -> None:
 
 def _check_way(operator: str, how: str, params: dict[str, int]) -> None:
     program = operators.load(operator, **params)
-    space = ms.space(program, rules=[rule(NAME), *_preset()], target=TARGET)
+    space = ms.space(program, rules=[SMALL_IMAGES, *_preset()], target=TARGET)
     sketch = space.sketch_near({ADDRESS: how})
     rows = sketch.repair(sketch.sample(np.random.default_rng(0), 8))
     row = rows[sketch.mask(rows)][0]
@@ -50,7 +51,7 @@ def _preset() -> list[ms.Rule]:
 
 
 def test_it_is_a_choice() -> None:
-    space = ms.space(operators.load("conv2d_nhwc", **SMALL["conv2d_nhwc"]), rules=[rule(NAME)])
+    space = ms.space(operators.load("conv2d_nhwc", **SMALL["conv2d_nhwc"]), rules=[SMALL_IMAGES])
     assert [sketch.structure for sketch in space] == [{ADDRESS: how} for how in (ms.LEFT_ALONE, "skipped")]
 
 
@@ -67,7 +68,7 @@ def test_columns_are_asked_for_where_channels_share_them_and_lanes_do_not_run_al
 
 
 def _ways(operator: str, params: dict[str, int]) -> list[str]:
-    space = ms.space(operators.load(operator, **params), rules=[rule(NAME)])
+    space = ms.space(operators.load(operator, **params), rules=[SMALL_IMAGES])
     return [str(sketch.structure[ADDRESS]) for sketch in space]
 
 
@@ -79,6 +80,11 @@ def _ways(operator: str, params: dict[str, int]) -> list[str]:
             "depthwise_conv2d_nhwc",
             {"H": 6, "W": 7, "C": 18, "R": 3, "S": 1, "P": 1},
             "so few terms share a row that conditions would take longer",
+        ),
+        (
+            "conv2d_nhwc",
+            {"H": 7, "W": 7, "CI": 3, "P": 3, "D": 3},
+            "so few terms are left out for each weight that looking at the weights would take as long",
         ),
         ("conv1d_nlc", {"L": 9, "P": 2}, "it reads no padding of several dimensions"),
         (
