@@ -85,6 +85,8 @@ _BUILDS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "amx-avx512": ("amx-tile", "avx10.2"),
     }
 )
+# Of AMD's CPUs alone, where LLVM has use for what newer sets do as well: with it, code would run nowhere else.
+_LEFT_OUT_OF_CODE = frozenset({"sse4a"})
 # Of the numbers that fit in 64 bits, and of a text that a message shows.
 _MOST_DIGITS = 18
 _SHOWN_CHARACTERS = 40
@@ -221,14 +223,22 @@ class Target:
         gone = frozenset(features)
         return replace(self, features=frozenset(f for f in self.features - gone if gone.isdisjoint(base_features(f))))
 
+    def code_features(self) -> frozenset[str]:
+        """The instruction sets that code may have: those of the CPU, and what they build on.
+
+        SSE4a is left out where nothing builds on it, so that code of an AMD CPU runs on Intel's that have the rest.
+        """
+        granted: frozenset[str] = frozenset().union(*map(base_features, self.features))
+        return (self.features - _LEFT_OUT_OF_CODE) | granted
+
     def llvm_features(self) -> str:
         """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
 
         Those that are off come last: switching one on brings what it builds on, and switching one off takes away
         what builds on it. So what every CPU with these features has is never off.
         """
-        granted = _FEATURES_EVERYWHERE.union(*map(base_features, self.features))
-        on = self.features | (_FEATURES_EVERYWHERE & _known_features())
+        granted = _FEATURES_EVERYWHERE | self.code_features()
+        on = (self.features - _LEFT_OUT_OF_CODE) | (_FEATURES_EVERYWHERE & _known_features())
         off = _known_features() - on - granted
         return ",".join(["+" + f for f in sorted(on)] + ["-" + f for f in sorted(off)])
 

@@ -133,6 +133,15 @@ def test_what_every_cpu_has_is_there_also_where_llvm_does_not_know_the_name() ->
     assert ("+64bit" in features) == ("64bit" in llvm.get_host_cpu_features())
 
 
+def test_code_of_one_maker_s_cpus_has_no_set_that_only_they_have() -> None:
+    zen = Target("znver4", frozenset({"avx512f", "sse4a"}), 1, 1, 1, 1)
+    assert "sse4a" not in zen.code_features()
+    assert "+sse4a" not in zen.llvm_features().split(",")
+    bulldozer = Target("bdver2", frozenset({"fma4", "sse4a"}), 1, 1, 1, 1)
+    assert "sse4a" in bulldozer.code_features()
+    assert "-sse4a" not in bulldozer.llvm_features().split(","), "FMA4 goes with it"
+
+
 def test_what_builds_on_an_instruction_set_goes_with_it() -> None:
     wide = Target("x", frozenset({"avx2", "avx512f", "avx512bw", "avx512bf16", "amx-tile", "amx-bf16"}), 1, 1, 1, 1)
     assert wide.without(["avx512f"]).features == {"avx2", "amx-tile", "amx-bf16"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import KernelError, MetaschedError
 from metasched.support.messages import listing
-from metasched.target import Target, base_features
+from metasched.target import Target
 
 # Instruction sets that code may have, by LLVM's name and by the Linux kernel's. The loader asks the CPU itself for
 # those that /proc/cpuinfo does not tell everywhere.
@@ -64,7 +64,7 @@ def cpu_flags(target: Target, error: type[MetaschedError] = KernelError) -> list
 
     Raises `error` for a set that has no such name: what loads the code could not tell whether its CPU has it.
     """
-    asked = target.features.union(*map(base_features, target.features)) - _NEVER_ASKED
+    asked = target.code_features() - _NEVER_ASKED
     unnamed = sorted(asked - _FLAGS.keys())
     if unnamed:
         raise error(
