@@ -164,23 +164,36 @@ def _root(total: str, p: int) -> str:
 def _count(windows: Windows, dtype: DType, *, padding_counts: bool) -> str:
     """How many elements a window's mean is of, as a float of a type: a number, or an expression of its place where
     windows differ.
+
+    Each dimension's is a float of its own, and their product as exact: a product of 64-bit integers takes longer.
     """
     factors, constant = [], 1
-    for dim, extent in enumerate(windows.inputs):
-        low = windows.before[dim] if not padding_counts else 0
-        size = extent + (windows.before[dim] + windows.after[dim] if padding_counts else 0)
-        stride, dilation, kernel = windows.strides[dim], windows.dilations[dim], windows.kernel[dim]
-        last = (windows.outputs[dim] - 1) * stride - low + (kernel - 1) * dilation
-        if low == 0 and last < size:
-            constant *= kernel
-            continue
-        place = f"(h{dim} * {stride} - {low})"
-        before = f"(max(0 - {place}, 0) + {dilation - 1}) // {dilation}"
-        after = f"(min({size - 1} - {place}, {(kernel - 1) * dilation}) // {dilation} + 1)"
-        factors.append(f"({after} - {before})")
-    if not factors:
-        return f"{constant}.0"
-    return f"{dtype}({' * '.join([*factors, str(constant)])})"
+    for dim, (before, extent, after) in enumerate(zip(windows.before, windows.inputs, windows.after, strict=True)):
+        low, size = (0, before + extent + after) if padding_counts else (before, extent)
+        factor = _count_along(windows, dim, low, size)
+        if factor is None:
+            constant *= windows.kernel[dim]
+        else:
+            factors.append(f"{dtype}({factor})")
+    if constant > 1 or not factors:
+        factors.append(f"{constant}.0")
+    return f"({' * '.join(factors)})"
+
+
+def _count_along(windows: Windows, dim: int, low: int, size: int) -> str | None:
+    """Of how many elements windows are along a dimension, of `size` and `low` not counted before them; None where they
+    have all of the kernel's."""
+    stride, dilation, kernel = windows.strides[dim], windows.dilations[dim], windows.kernel[dim]
+    last = (windows.outputs[dim] - 1) * stride - low + (kernel - 1) * dilation
+    if low == 0 and last < size:
+        return None
+    start = f"h{dim} * {stride}" if stride > 1 else f"h{dim}"
+    left = f"{size + low} - {start}"
+    after = f"min({left if dilation == 1 else f'({left} + {dilation - 1}) // {dilation}'}, {kernel})"
+    if not low:
+        return after
+    before = f"max({low} - {start}, 0)"
+    return f"{after} - {before if dilation == 1 else f'({before} + {dilation - 1}) // {dilation}'}"
 
 
 @node_type("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

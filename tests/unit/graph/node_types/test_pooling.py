@@ -102,6 +102,18 @@ def test_means_of_windows_that_are_cut_off_in_each_type(dtype: Any) -> None:
     np.testing.assert_allclose(made, [[[1.5, 2, 11 / 3, 4.5]]], rtol=1e-3 if dtype is np.float16 else 1e-6)
 
 
+@pytest.mark.parametrize(("padding_counts", "width"), [(0, 9), (1, 9), (0, 10)])
+def test_means_of_windows_with_gaps_are_of_what_is_there(padding_counts: int, width: int) -> None:
+    """The last window goes on behind the padding where `ceil_mode` makes it."""
+    x = random(1, 2, width)
+    settings: dict[str, Any] = {"kernel_shape": [3], "strides": [2], "pads": [2, 1], "dilations": [2], "ceil_mode": 1}
+    made = run("AveragePool", x, count_include_pad=padding_counts, **settings)
+    bordered = np.pad(x, [(0, 0), (0, 0), (2, 1)], constant_values=0 if padding_counts else np.nan)
+    bordered = np.pad(bordered, [(0, 0), (0, 0), (0, 9)], constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(bordered, 5, 2)[:, :, ::2, ::2]
+    np.testing.assert_allclose(made, np.nanmean(windows[:, :, : made.shape[2]], 3), rtol=1e-5)
+
+
 def test_a_window_that_is_cut_off_counts_where_ceil_mode_says_so() -> None:
     x = random(1, 1, 6)
     np.testing.assert_array_equal(
