@@ -18,7 +18,7 @@ from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # Rows up to here are not taken in blocks, and the elements of a block.
-_AT_ONCE, _BLOCK = 64, 32
+_AT_ONCE, _BLOCK = 16, 8
 # Elements of a row up to which running sums of exponentials are taken.
 _EXPONENTIALS = 1024
 # How two results of each reduction are joined.
