@@ -77,15 +77,32 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Taps:
-    """For each output of an axis, the inputs that it is made of and their weights (outputs x taps)."""
+    """For each output of an axis, the inputs that it is made of and their weights (outputs x taps).
+
+    Places beyond the last input, `last`, mean this one.
+    """
 
     places: Array
     weights: Array
+    last: int
 
     def drop_unused(self) -> _Taps:
         """The taps without those whose weights are all zero."""
         kept = (self.weights != 0).any(axis=0)
-        return _Taps(self.places[:, kept], self.weights[:, kept])
+        return _Taps(self.places[:, kept], self.weights[:, kept], self.last)
+
+    @property
+    def inner_places(self) -> Array:
+        """The places, none of which is beyond the last input."""
+        return np.asarray(np.minimum(self.places, self.last))
+
+    def table(self, site: NodeSite) -> Array:
+        """The places as data. Where graphs are compared, those of fewer outputs are the first of these."""
+        return self.places if site.builder.is_compared else self.inner_places
+
+    def place(self, site: NodeSite, read: str) -> str:
+        """The place of a tap, by what reads it from the table."""
+        return f"clamp({read}, 0, {self.last})" if site.builder.is_compared else read
 
 
 @node_type("Resize", "Upsample")
@@ -173,8 +190,8 @@ def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
         how = site.require_one_of("nearest_mode", by_default, (*_ROUNDINGS, OLD_NEAREST))
         if how == OLD_NEAREST:
             how = "ceil" if axis.scale < 1 else "floor"
-        chosen = np.clip(_ROUNDINGS[how](places), 0, axis.extent - 1)
-        return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
+        chosen = np.maximum(_ROUNDINGS[how](places), 0)
+        return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)), axis.extent - 1)
     narrowed = min(float(axis.scale), 1.0) if site.flag("antialias") else 1.0
     reach = (1 if mode == "linear" else 2) / narrowed
     first = np.ceil(places - reach).astype(np.int64)
@@ -186,7 +203,7 @@ def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
         weights = weights * ((taps >= 0) & (taps < axis.extent))
     if site.flag("exclude_outside") or site.flag("antialias"):
         weights = weights / weights.sum(axis=1, keepdims=True)
-    return _Taps(np.clip(taps, 0, axis.extent - 1), weights)
+    return _Taps(np.maximum(taps, 0), weights, axis.extent - 1)
 
 
 def _cubic(x: Array, a: float) -> Array:
@@ -216,8 +233,8 @@ def _cast_result(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
 
 def _resample_axis(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
     """One axis of a tensor resampled: in its type where elements are only moved, and in that of sums otherwise."""
-    places, weights = taps.places, taps.weights
-    count, width = places.shape
+    weights = taps.weights
+    count, width = weights.shape
     over, wide, shape = indices(x.rank), _sum_type(x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
     i = over[axis]
 
@@ -225,13 +242,14 @@ def _resample_axis(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> Gra
         return at("A", [place if dim == axis else name for dim, name in enumerate(over)])
 
     if width == 1 and (weights == 1).all():
-        simple, type_ = _formula(places[:, 0], i), ValueType(x.type.dtype, shape)
+        simple, type_ = _formula(taps.inner_places[:, 0], i), ValueType(x.type.dtype, shape)
         if simple is not None:
             return site.single([f"{at('Y', over)} = {element(simple)}"], type_, A=x)
-        table = site.constant(places[:, 0], DType.I64)
-        return site.single([f"{at('Y', over)} = {element(f'I[{i}]')}"], type_, A=x, I=table)
-    table, factors = site.constant(places, DType.I64), site.constant(weights, wide)
-    total = f"sum[k < {width}]({cast(element(f'I[{i}, k]'), x.type.dtype, wide)} * W[{i}, k])"
+        table, moved = site.constant(taps.table(site)[:, 0], DType.I64), element(taps.place(site, f"I[{i}]"))
+        return site.single([f"{at('Y', over)} = {moved}"], type_, A=x, I=table)
+    term = cast(element(taps.place(site, f"I[{i}, k]")), x.type.dtype, wide)
+    total = f"sum[k < {width}]({term} * W[{i}, k])"
+    table, factors = site.constant(taps.table(site), DType.I64), site.constant(weights, wide)
     return site.single([f"{at('Y', over)} = {total}"], ValueType(wide, shape), A=x, I=table, W=factors)
 
 
@@ -257,9 +275,9 @@ def _resample_together(site: NodeSite, x: GraphValue, resampled: Mapping[int, _T
     place, factors, ranges, shape = list(over), list[str](), list[str](), list(x.shape)
     for axis, taps in resampled.items():
         shape[axis], width = taps.places.shape
-        given |= {f"I{axis}": site.constant(taps.places, DType.I64), f"W{axis}": site.constant(taps.weights, wide)}
+        given |= {f"I{axis}": site.constant(taps.table(site), DType.I64), f"W{axis}": site.constant(taps.weights, wide)}
         own = [over[axis], f"k{axis}"]
-        place[axis] = at(f"I{axis}", own)
+        place[axis] = taps.place(site, at(f"I{axis}", own))
         factors.append(at(f"W{axis}", own))
         ranges.append(f"k{axis} < {width}")
     element = cast(at("A", place), x.type.dtype, wide)
