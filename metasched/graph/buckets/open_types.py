@@ -42,9 +42,10 @@ def other_sizes(ranges: _Ranges) -> Iterator[dict[str, int]]:
     As far as there is room they differ from range to range, so that they tell which one a dimension goes with.
     """
     numbered = list(enumerate(ranges.items(), 1))
-    room = max(range_.high - range_.low for range_ in ranges.values())
+    room = max(len(range_.sizes) - 1 for range_ in ranges.values())
     for exponent in range(max(room.bit_length(), 1)):
-        yield {name: max(range_.high - number * 2**exponent, range_.low) for number, (name, range_) in numbered}
-    yield {name: max(range_.high >> number, range_.low) for number, (name, range_) in numbered}
+        back = 2**exponent
+        yield {name: range_.sizes[max(-1 - number * back, -len(range_.sizes))] for number, (name, range_) in numbered}
+    yield {name: range_.largest_up_to(range_.high >> number) for number, (name, range_) in numbered}
     yield {name: range_.low for name, range_ in ranges.items()}
     yield {name: range_.buckets[0] for name, range_ in ranges.items()}

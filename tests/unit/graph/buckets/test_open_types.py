@@ -11,6 +11,8 @@ from metasched.graph.buckets.size_range import SizeRange
 @pytest.mark.parametrize("divisor", [1, 2, 32, 14])
 def test_other_sizes_have_multiples_and_tell_ranges_apart(divisor: int) -> None:
     ranges = {name: SizeRange(divisor, divisor * 32) for name in ("h", "w")}
+    in_steps = {name: SizeRange(divisor, divisor * 32, step=divisor) for name in ("h", "w")}
+    assert next(other_sizes(in_steps)) == {"h": divisor * 31, "w": divisor * 30}
     found = next(sizes for sizes in other_sizes(ranges) if all(size % divisor == 0 for size in sizes.values()))
     assert divisor <= found["w"] < found["h"] < divisor * 32
 
