@@ -29,7 +29,7 @@ from metasched.graph.buckets.given_sizes import given_sizes
 from metasched.graph.buckets.open_types import open_types
 from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
-from metasched.graph.buckets.steps import steps_that_help
+from metasched.graph.buckets.steps import hint_of_steps, steps_that_help
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.calls import require_length
@@ -187,9 +187,7 @@ class NetworkOfSizes(NetworkBase):
 
         The model is read at several sizes for this.
         """
-        found = steps_that_help(self.ranges, self._has_sizes)
-        said = ", ".join(f"{name}={sizes!r}" for name, sizes in found.items())
-        return f"the model has sizes in steps; load it with {said}" if said else ""
+        return hint_of_steps(steps_that_help(self.ranges, self._has_sizes))
 
     def _has_sizes(self, sizes: Sizes) -> bool:
         try:

@@ -32,6 +32,15 @@ def steps_that_help(ranges: Mapping[str, SizeRange], has: Callable[[_Sizes], boo
     return {}
 
 
+def hint_of_steps(steps: Mapping[str, range]) -> str:
+    """What to load a model with that has sizes in these steps; '' where there are none."""
+    if not steps:
+        return ""
+    are_arguments = all(map(str.isidentifier, steps))
+    said = ", ".join(f"{name}={sizes!r}" for name, sizes in steps.items()) if are_arguments else f"sizes={steps!r}"
+    return f"the model has sizes in steps; load it with {said}"
+
+
 def _has_two(ranges: _Ranges, has: Callable[[_Sizes], bool]) -> bool:
     """Whether a model has the two largest sizes of all ranges."""
     return all(has({name: sizes[-2:][-number] for name, sizes in ranges.items()}) for number in (1, 0))

@@ -16,7 +16,7 @@ from metasched.graph.ir import Array
 from metasched.graph.reading.old_resizing import OLD_COORDINATES, OLD_NEAREST
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, indices, real
+from metasched.graph.text import at, cast, declare_buffer, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -114,11 +114,14 @@ def resize(site: NodeSite) -> Results:
     how = site.require_one_of("coordinate_transformation_mode", by_default, _COORDINATES)
     parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
     outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
-    resampled, all_inside = dict[int, _Taps](), []
+    resampled, between_corners, all_inside = dict[int, _Taps](), dict[int, _Axis](), []
     for axis, size, scale in zip(axes, sizes, scales, strict=True):
         if size == x.shape[axis] and scale == 1 and axis not in parts:
             continue
         one = _Axis(x.shape[axis], size, scale, parts.get(axis, (0.0, 1.0)))
+        if _places_depend_on_sizes(site, one, how, mode):
+            between_corners[axis] = one
+            continue
         places = one.places(how)
         resampled[axis] = _taps(site, one, places, mode).drop_unused()
         all_inside.append((axis, (places >= 0) & (places <= one.extent - 1)))
@@ -128,6 +131,8 @@ def resize(site: NodeSite) -> Results:
         made = x
         for axis, taps in resampled.items():
             made = _resample_axis(site, made, axis, taps)
+    for axis, one in between_corners.items():
+        made = _resample_between_corners(site, made, axis, one)
     made = _cast_result(site, made, x.type.dtype)
     if outside is not None and any(not inside.all() for _, inside in all_inside):
         made = _fill_outside(site, made, all_inside, outside)
@@ -251,6 +256,33 @@ def _resample_axis(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> Gra
     total = f"sum[k < {width}]({term} * W[{i}, k])"
     table, factors = site.constant(taps.table(site), DType.I64), site.constant(weights, wide)
     return site.single([f"{at('Y', over)} = {total}"], ValueType(wide, shape), A=x, I=table, W=factors)
+
+
+def _places_depend_on_sizes(site: NodeSite, axis: _Axis, how: str, mode: str) -> bool:
+    """Whether places are computed in each call: tables of graphs that are compared would be other ones at each size."""
+    is_plain = mode == "linear" and not site.flag("antialias") and not site.flag("exclude_outside")
+    return site.builder.is_compared and how == "align_corners" and is_plain and axis.extent > 1 and axis.outputs > 1
+
+
+def _resample_between_corners(site: NodeSite, x: GraphValue, axis: int, one: _Axis) -> GraphValue:
+    """One axis resampled linearly such that its ends stay where they are: from places that are computed, as
+    `_Axis.places` does.
+    """
+    wide, shape = _sum_type(x.type.dtype), (*x.shape[:axis], one.outputs, *x.shape[axis + 1 :])
+    over = indices(x.rank)
+    place = f"f32(i) * {real(one.extent - 1)} / {real(float(one.length - np.float32(1)))}"
+    tap = f"(L[{over[axis]}] + k)"
+    inside = [f"clamp({tap}, 0, {one.extent - 1})" if dim == axis else name for dim, name in enumerate(over)]
+    distance = f"{wide}{tap} - {cast(f'P[{over[axis]}]', DType.F32, wide)}"
+    term = f"{cast(at('A', inside), x.type.dtype, wide)} * max(1.0 - abs({distance}), 0.0)"
+    stages = [
+        declare_buffer("P", ValueType(DType.F32, (one.outputs,))),
+        f"P[i] = {place}",
+        declare_buffer("L", ValueType(DType.I64, (one.outputs,))),
+        "L[i] = i64(floor(P[i]))",
+        f"{at('Y', over)} = sum[k < 2]({term})",
+    ]
+    return site.single(stages, ValueType(wide, shape), A=x)
 
 
 def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 import metasched as ms
-from metasched.graph.buckets.steps import steps_that_help
+from metasched.graph.buckets.steps import hint_of_steps, steps_that_help
 
 Sizes = Mapping[str, int]
 
@@ -38,3 +38,9 @@ def test_the_smallest_steps_are_found(has: Callable[[Sizes], bool], found: dict[
 def test_steps_that_there_are_become_larger_ones() -> None:
     ranges = {"h": ms.SizeRange(6, 60, step=6)}
     assert steps_that_help(ranges, lambda sizes: sizes["h"] % 4 == 0) == {"h": range(12, 61, 12)}
+
+
+def test_steps_are_said_as_arguments_where_names_can_be_some() -> None:
+    assert hint_of_steps({"h": range(2, 9, 2), "w": range(4, 9, 4)}).endswith("h=range(2, 9, 2), w=range(4, 9, 4)")
+    assert hint_of_steps({"2*h": range(2, 9, 2)}).endswith("load it with sizes={'2*h': range(2, 9, 2)}")
+    assert not hint_of_steps({})

@@ -12,6 +12,8 @@ from onnx.reference import ReferenceEvaluator
 import metasched as ms
 from tests.support.onnx_models import check_some_rows, model, node, random, run, some_rows, value
 
+CORNERS = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_doubling_a_size(mode: str) -> None:
@@ -128,7 +130,7 @@ def test_no_elements_are_resampled_to_none_alone() -> None:
         resized(x, [4, 2, 3])
 
 
-@pytest.mark.parametrize("settings", [{"mode": "linear"}, {"mode": "cubic"}, {"nearest_mode": "ceil"}])
+@pytest.mark.parametrize("settings", [{"mode": "linear"}, {"mode": "cubic"}, {"nearest_mode": "ceil"}, CORNERS])
 def test_a_size_that_is_a_range_needs_no_table_of_its_own(settings: dict[str, Any]) -> None:
     """Where outputs look at the last element is a number of the call."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", "h"))
