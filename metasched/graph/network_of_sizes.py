@@ -487,9 +487,10 @@ class NetworkOfSizes(NetworkBase):
 
     @property
     def outputs(self) -> Mapping[str, OpenType]:
-        """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one is "?".
+        """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one, or a
+        multiple or a part of one ("h/2"), is "?".
 
-        The model is read once more for this, at other sizes; all are "?" where it has none that were tried.
+        The model is read twice more for this, at other sizes; all are "?" where it has none that were tried.
         """
         return open_types(
             self.ranges, self.signature.returned, lambda sizes: Signature.from_graph(self._graph_of(sizes)).returned

@@ -104,7 +104,9 @@ class SizeRange:
 
 @dataclass(frozen=True)
 class OpenType:
-    """A type some of whose sizes are ranges, by their names; "?" is one that depends on sizes in another way."""
+    """A type some of whose sizes are ranges, by their names, or multiples or parts of these ("h/2"); "?" is one that
+    depends on sizes in another way.
+    """
 
     dtype: DType
     dims: tuple[int | str, ...]
@@ -120,7 +122,7 @@ class OpenType:
 
     def at(self, sizes: Mapping[str, int]) -> ValueType:
         """The type at some sizes. Raises NetworkError for one that its sizes do not say."""
-        if "?" in self.dims:
+        if any(isinstance(dim, str) and dim not in sizes for dim in self.dims):
             raise NetworkError(f"{self} depends on sizes in another way than by being one")
         return ValueType(self.dtype, tuple(sizes[dim] if isinstance(dim, str) else dim for dim in self.dims))
 

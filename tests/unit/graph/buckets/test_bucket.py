@@ -34,6 +34,8 @@ def test_models_of_multiples_run_on_a_bucket(name: str) -> None:
         ):
             np.testing.assert_allclose(one, expected, rtol=2e-4, atol=2e-5)
     assert own.forms()
+    if name == "feature pyramid":
+        assert [str(type_) for type_ in net.outputs.values()][1:] == ["f32[1, 2, h/4, w/4]", "f32[1, 2, h/8, w/8]"]
 
 
 def test_models_of_multiples_run_on_networks_of_their_sizes() -> None:
