@@ -28,7 +28,7 @@ from metasched.graph.buckets.forms import Ranges, forms_of, forms_to_json
 from metasched.graph.buckets.given_sizes import given_sizes
 from metasched.graph.buckets.open_types import open_types
 from metasched.graph.buckets.rooms import Rooms
-from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_a_step
 from metasched.graph.buckets.steps import hint_of_steps, steps_that_help
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError, RefusedModel
@@ -374,9 +374,9 @@ class NetworkOfSizes(NetworkBase):
     ) -> Bucket:
         """The bucket of these sizes, called by its room. Raises NotAlike where there is none."""
         largest = {name: among[-1] for name, among in ranges.items()}
-        # Along a size of one, models broadcast: it is no sample of the others, unless there is no other.
+        alike = more_than_a_step(ranges)
         lowest = [
-            {**largest, name: among[1 if among[0] == 1 and len(among) > 2 else 0]}
+            {**largest, name: (alike[name] if len(among) > 2 else among)[0]}
             for name, among in ranges.items()
             if len(among) > 1
         ]
@@ -387,7 +387,7 @@ class NetworkOfSizes(NetworkBase):
         forms = None if stored is None else forms_of(stored.note["forms"])
         network = self._share_weights(self._make(graph, place))
         all_room = {name: type_.shape for name, type_ in self.signature.given.items()}
-        made = Bucket(largest, more_than_one(ranges), network, read, graph_of, forms, all_room)
+        made = Bucket(largest, alike, network, read, graph_of, forms, all_room)
         network.keep_with(lambda: self._bucket_note(made, rooms))
         return made
 

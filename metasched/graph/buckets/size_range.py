@@ -136,6 +136,9 @@ def sizes_text(sizes: range) -> str:
     return f"{sizes[0]} to {sizes[-1]}{steps}"
 
 
-def more_than_one(bucket: Mapping[str, range]) -> dict[str, range]:
-    """The sizes of a bucket without a size of one that is not its only one."""
-    return {name: sizes[1:] if sizes[0] == 1 < len(sizes) else sizes for name, sizes in bucket.items()}
+def more_than_a_step(bucket: Mapping[str, range]) -> dict[str, range]:
+    """The sizes of a bucket without a size of one step that is not its only one.
+
+    Along a size of one, models broadcast; in steps, a size of one step is what perhaps is divided to one.
+    """
+    return {name: sizes[1:] if sizes[0] == sizes.step and len(sizes) > 1 else sizes for name, sizes in bucket.items()}

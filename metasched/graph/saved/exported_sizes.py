@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from metasched.graph.buckets.bucket import Bucket
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import Ranges
-from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one, sizes_text
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_a_step, sizes_text
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.network import Network
 from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
@@ -24,7 +24,7 @@ LOGGER = logging.getLogger(__name__)
 _MOST_SINGLE_SIZES = 16
 # Sizes at which the model is read to find these: it may have few of them.
 _MOST_SIZES_READ = 256
-_SIZE_ONE_REASON = "along a size of one, the model is another"
+_SIZE_ONE_REASON = "along a size of one, or one step, the model is another"
 
 
 class NetworkOfBuckets(Protocol):
@@ -82,7 +82,7 @@ def _export_parts(net: NetworkOfBuckets, bucket: Ranges) -> list[ExportedPart]:
         )
     if own.longest is not None:
         return _export_single_sizes(net, bucket, "its caches grow")
-    many = more_than_one(bucket)
+    many = more_than_a_step(bucket)
     ones = [{**bucket, name: sizes[:1]} for name, sizes in bucket.items() if sizes != many[name]]
     parts = [part for one in ones for part in _export_single_sizes(net, one, _SIZE_ONE_REASON)]
     try:
