@@ -271,15 +271,16 @@ def _resample_between_corners(site: NodeSite, x: GraphValue, axis: int, one: _Ax
     wide, shape = _sum_type(x.type.dtype), (*x.shape[:axis], one.outputs, *x.shape[axis + 1 :])
     over = indices(x.rank)
     place = f"f32(i) * {real(one.extent - 1)} / {real(float(one.length - np.float32(1)))}"
-    tap = f"(L[{over[axis]}] + k)"
-    inside = [f"clamp({tap}, 0, {one.extent - 1})" if dim == axis else name for dim, name in enumerate(over)]
-    distance = f"{wide}{tap} - {cast(f'P[{over[axis]}]', DType.F32, wide)}"
-    term = f"{cast(at('A', inside), x.type.dtype, wide)} * max(1.0 - abs({distance}), 0.0)"
+    tap = f"clamp(L[{over[axis]}] + k, 0, {one.extent - 1})"
+    inside = [tap if dim == axis else name for dim, name in enumerate(over)]
+    term = f"{cast(at('A', inside), x.type.dtype, wide)} * W[{over[axis]}, k]"
     stages = [
         declare_buffer("P", ValueType(DType.F32, (one.outputs,))),
         f"P[i] = {place}",
         declare_buffer("L", ValueType(DType.I64, (one.outputs,))),
         "L[i] = i64(floor(P[i]))",
+        declare_buffer("W", ValueType(wide, (one.outputs, 2))),
+        f"W[i, k] = max(1.0 - abs({wide}(L[i] + k) - {cast('P[i]', DType.F32, wide)}), 0.0)",
         f"{at('Y', over)} = sum[k < 2]({term})",
     ]
     return site.single(stages, ValueType(wide, shape), A=x)
