@@ -17,6 +17,7 @@ from metasched.graph.buckets.size_range import SizeRange
 from metasched.graph.inputs import random_inputs
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.value_type import ValueType
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def _add_sizes(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-D",
         dest="sizes",
-        metavar="NAME=N | NAME=LOW:HIGH",
+        metavar="NAME=N | NAME=LOW:HIGH[/STEP]",
         type=_size,
         action="append",
         default=[],
         help="a size that the model leaves open, by its name in it, such as -D batch=1; a range, seq=1:512, runs on "
-        "kernels for buckets of sizes, which seq=1:64:512 says by the largest of each; may be repeated",
+        "kernels for buckets of sizes, which seq=1:64:512 says by the largest of each; of h=32:512/32, there is "
+        "only every 32nd; may be repeated",
     )
     parser.add_argument(
         "--shape",
@@ -132,7 +134,7 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
     import metasched as ms
 
     sizes: dict[str, int | SizeRange | GrowingSize] = {
-        name: _size_or_range(numbers) for name, numbers in _as_mapping("-D", args.sizes).items()
+        name: said.as_size() for name, said in _as_mapping("-D", args.sizes).items()
     }
     rooms = _as_mapping("--grows", args.growing)
     grown = {name: ms.GrowingSize(numbers[-1], buckets=numbers[:-1]) for name, numbers in rooms.items()}
@@ -155,7 +157,7 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
 
 def bound_again(args: Namespace) -> str:
     """The options of the command line that bind the model, to be given to another command."""
-    parts = [f"-D {name}={':'.join(map(str, numbers))}" for name, numbers in args.sizes]
+    parts = [f"-D {name}={said}" for name, said in args.sizes]
     parts += [f"--shape {name}={','.join(map(str, shape))}" for name, shape in args.shapes]
     parts += [f"--value {name}={json.dumps(np.asarray(value).tolist())}" for name, value in args.values]
     parts += [f"--state {name}={output}" for name, output in args.states]
@@ -233,8 +235,31 @@ def _load_array(file: str) -> Array:
 # --- options of the form NAME=...
 
 
-def _size(text: str) -> tuple[str, tuple[int, ...]]:
-    return _numbers(text, "a number, such as {name}=1, or a range, {name}=1:512")
+@dataclass(frozen=True)
+class _SaidSize:
+    """A size as it is given: a number, or a range by its lowest one, the largest of each bucket, and its step."""
+
+    numbers: tuple[int, ...]
+    step: int | None
+
+    def as_size(self) -> int | SizeRange:
+        """Raises NetworkError for what is no range."""
+        if len(self.numbers) == 1:
+            return self.numbers[0]
+        return SizeRange(self.numbers[0], self.numbers[-1], self.numbers[1:-1], step=self.step or 1)
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self.numbers)) + (f"/{self.step}" if self.step else "")
+
+
+def _size(text: str) -> tuple[str, _SaidSize]:
+    before, slash, step = text.rpartition("/")
+    if not slash or "=" in step:  # names may have slashes
+        before, slash = text, ""
+    name, numbers = _numbers(before, "a number, such as {name}=1, or a range, {name}=1:512")
+    if slash and (len(numbers) == 1 or not step.strip().isdecimal() or not int(step)):
+        raise ArgumentTypeError(f"a step is at the end of a range of `{name}`, {name}=32:512/32, not `{text}`")
+    return name, _SaidSize(numbers, int(step) if slash else None)
 
 
 def _room(text: str) -> tuple[str, tuple[int, ...]]:
@@ -254,11 +279,6 @@ def _numbers(text: str, form: str) -> tuple[str, tuple[int, ...]]:
     if not all(part.isdecimal() for part in parts):
         raise ArgumentTypeError(f"the size `{name}` is {form.format(name=name)}, not `{value}`")
     return name, tuple(map(int, parts))
-
-
-def _size_or_range(numbers: tuple[int, ...]) -> int | SizeRange:
-    """A size, or a range of a lowest one and the largest of each bucket."""
-    return numbers[0] if len(numbers) == 1 else SizeRange(numbers[0], numbers[-1], numbers[1:-1])
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

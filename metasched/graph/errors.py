@@ -54,13 +54,20 @@ class RefusedModel(NetworkError):
     from the first error that a node came to, if any did.
     """
 
-    def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "") -> None:
+    def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "", *, hint: str = "") -> None:
         self.refusals = refusals
+        self._said = (model, refusals, note)
         shown = [indent(str(refusal), "  ") for refusal in refusals[:_MOST_SHOWN_REFUSALS]]
         if len(refusals) > _MOST_SHOWN_REFUSALS:
             shown.append(f"  and {len(refusals) - _MOST_SHOWN_REFUSALS} more: see `refusals` of this error")
         shown += [f"  note: {note}"] if note else []
-        super().__init__(f"{model} has {counted(len(refusals), 'node')} that cannot be expressed:\n" + "\n".join(shown))
+        super().__init__(
+            f"{model} has {counted(len(refusals), 'node')} that cannot be expressed:\n" + "\n".join(shown), hint=hint
+        )
+
+    def with_hint(self, hint: str) -> RefusedModel:
+        """The same error, which says what to do."""
+        return RefusedModel(*self._said, hint=hint)
 
     @property
     def cause(self) -> BaseException | None:

@@ -32,7 +32,8 @@ from metasched.target import Target
 
 # What may be said of a size that a model leaves open, where it is one, and where it may be several.
 OneSize = int | str | GrowingSize
-OpenSize = OneSize | tuple[int, int] | SizeRange
+OpenSize = OneSize | tuple[int, int] | range | SizeRange
+_RANGES = (tuple, range, SizeRange)
 
 
 @overload
@@ -95,9 +96,9 @@ def load_onnx(
         db: a database whose records are taken, as by `Network.use`: a URL, or one that is open.
         sizes: sizes that the model leaves open, by their names in it, `{"seq": 128}`; names that are no options of this
             function may be given as arguments instead, `seq=128`. A text says one by others, `total="past + 1"`;
-            ranges, `seq=(1, 512)` or a `SizeRange` with buckets, make a `NetworkOfSizes`, which takes inputs of all
-            sizes in them; `past=GrowingSize(512)` is a size that grows from call to call, and makes the model's caches
-            states.
+            ranges, `seq=(1, 512)`, `height=range(32, 513, 32)` or a `SizeRange` with buckets, make a `NetworkOfSizes`,
+            which takes inputs of all sizes in them; `past=GrowingSize(512)` is a size that grows from call to call, and
+            makes the model's caches states.
         named: further sizes.
 
     Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
@@ -105,8 +106,8 @@ def load_onnx(
     given as one and is none.
     """
     given = _merge_sizes(sizes, named)
-    ranges = {name: _range(name, size) for name, size in given.items() if isinstance(size, tuple | SizeRange)}
-    single = {name: _single(name, size) for name, size in given.items() if not isinstance(size, tuple | SizeRange)}
+    ranges = {name: _range(name, size) for name, size in given.items() if isinstance(size, _RANGES)}
+    single = {name: _single(name, size) for name, size in given.items() if not isinstance(size, _RANGES)}
     said = (rereadable_model(model), single, _require_shapes(shapes or {}), values or {}, states or {})
     with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
         digest = beside.submit(model_digest, said[0])
@@ -231,13 +232,26 @@ def _merge_sizes(sizes: Mapping[str, OpenSize] | None, named: Mapping[str, OpenS
     return {**given, **named}
 
 
-def _range(name: str, size: tuple[int, ...] | SizeRange) -> SizeRange:
+def _range(name: str, size: tuple[int, ...] | range | SizeRange) -> SizeRange:
     if isinstance(size, SizeRange):
         return size
+    if isinstance(size, range):
+        return _range_in_steps(name, size)
     if len(size) != 2:
-        raise NetworkError(f"the range of `{name}` is its smallest and its largest size, (1, 512), and not {size!r}")
+        hint = f"sizes in steps are `{name}=range(32, 513, 32)`" if len(size) == 3 else ""
+        raise NetworkError(
+            f"the range of `{name}` is its smallest and its largest size, (1, 512), and not {size!r}", hint=hint
+        )
     low, high = size
     return SizeRange(low, high)
+
+
+def _range_in_steps(name: str, sizes: range) -> SizeRange:
+    if not sizes or sizes.step < 0:
+        raise NetworkError(
+            f"the range of `{name}` goes up from its smallest size, range(32, 513, 32), and not as {sizes!r} does"
+        )
+    return SizeRange(sizes[0], sizes[-1], step=sizes.step)
 
 
 def _single(name: str, size: int | str | GrowingSize) -> int | str | GrowingSize:

@@ -14,22 +14,22 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any, NoReturn
+from functools import cache, partial
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakSet
-
-import numpy as np
 
 from metasched.database.base import Access
 from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.errors import KernelError
-from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
+from metasched.graph.buckets.bucket import Bucket, BucketCall, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import forms_of, forms_to_json
+from metasched.graph.buckets.forms import Ranges, forms_of, forms_to_json
+from metasched.graph.buckets.given_sizes import given_sizes
 from metasched.graph.buckets.open_types import open_types
 from metasched.graph.buckets.rooms import Rooms
-from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_a_step
+from metasched.graph.buckets.steps import hint_of_steps, steps_that_help
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.calls import require_length
@@ -55,6 +55,8 @@ from metasched.support.cached import cached_property
 from metasched.support.messages import counted
 
 LOGGER = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _UP_TO = " up to "
 # Networks of single sizes that are kept, those used last.
@@ -140,7 +142,7 @@ class NetworkOfSizes(NetworkBase):
         missing = [name for name in self.ranges if name not in found]
         if missing:
             raise NetworkError(f"no input has the size {', '.join(missing)}; a range is read off the inputs of a call")
-        return Signature.from_graph(self.graph), named
+        return Signature.from_graph(self._explained(lambda: self.graph)), named
 
     def _stored_face(self) -> tuple[Signature, Mapping[str, Sequence[str]]] | None:
         """As `_read_face`, from what is on disk; None where the network of the largest sizes is not there."""
@@ -168,8 +170,32 @@ class NetworkOfSizes(NetworkBase):
     def at(self, /, **sizes: int) -> Network:
         """A network of just these sizes. Raises NetworkError for sizes that are in no range, or are missing."""
         self._require_sizes(sizes)
-        with self._lock:
-            return self._network(sizes)
+        return self._explained(lambda: self._network(sizes))
+
+    def _explained(self, make: Callable[[], _T]) -> _T:
+        """What is made of the model at some sizes. Raises RefusedModel, which says if it has the sizes in steps."""
+        try:
+            return make()
+        except RefusedModel as refused:
+            if not self.step_hint:
+                raise
+            raise refused.with_hint(self.step_hint) from refused.cause
+
+    @cached_property
+    def step_hint(self) -> str:
+        """Which steps to load the model with that has not all sizes in its ranges; '' where no steps are known to help.
+
+        The model is read at several sizes for this.
+        """
+        return hint_of_steps(steps_that_help(self.ranges, self._has_sizes))
+
+    def _has_sizes(self, sizes: Sizes) -> bool:
+        try:
+            self._graph_of(sizes)
+        except RefusedModel as reason:
+            LOGGER.info("the model is not read at %s: %s", _said(sizes, " "), reason)
+            return False
+        return True
 
     def bucket(self, /, **sizes: int) -> Bucket | None:
         """What calls of these sizes run on; None where that is a network of their own. Of a model whose caches grow,
@@ -206,15 +232,15 @@ class NetworkOfSizes(NetworkBase):
 
     def _named_members(self) -> dict[str, Network]:
         found: dict[str, Network] = {}
-        combinations = itertools.product(*(reversed(range_.bounds) for range_ in self.ranges.values()))
-        for bounds in combinations:
-            sizes = {name: high for name, (_, high) in zip(self.ranges, bounds, strict=True)}
+        combinations = itertools.product(*(reversed(range_.bucket_ranges) for range_ in self.ranges.values()))
+        for bucket in combinations:
+            sizes = {name: among[-1] for name, among in zip(self.ranges, bucket, strict=True)}
             rooms = self._rooms_of(sizes)
             for longest in () if rooms is None else reversed(rooms.longest):
                 own = self._bucket(sizes, longest)
                 if own is not None:
                     found[_said_up_to(own)] = own.network
-            if rooms is None and all(low == high for low, high in bounds):
+            if rooms is None and all(len(among) == 1 for among in bucket):
                 alone = self._find_alone(sizes)
                 found |= {} if alone is None else _name_members(sizes, alone)
         for key, network in list(self._networks.items()):
@@ -227,7 +253,7 @@ class NetworkOfSizes(NetworkBase):
         if key in self._refused:
             return None
         try:
-            return self.at(**sizes)
+            return self._network(sizes)
         except RefusedModel as reason:
             LOGGER.info("there is no network of %s: %s", _said(sizes, " "), reason)
             self._refused.add(key)
@@ -237,10 +263,15 @@ class NetworkOfSizes(NetworkBase):
         if sizes.keys() != self.ranges.keys():
             raise NetworkError(f"the sizes are {', '.join(self.ranges)}, and {', '.join(sizes) or 'none'} are given")
         for name, size in sizes.items():
-            if not self.ranges[name].low <= size <= self.ranges[name].high:
-                raise NetworkError(f"`{name}` is {size}, and the network was loaded for {self.ranges[name]}")
+            if size not in self.ranges[name].sizes:
+                raise NetworkError(f"`{name}` is {self.ranges[name].refusal(size)}")
 
     def _network(self, sizes: Sizes) -> Network:
+        """The network of just these sizes. Raises RefusedModel where the model has not these."""
+        with self._lock:
+            return self._single_network(sizes)
+
+    def _single_network(self, sizes: Sizes) -> Network:
         key = tuple(sizes[name] for name in self.ranges)
         if key not in self._networks:
             place = None if self._place is None else self._place.member(_said(sizes, " "))
@@ -255,7 +286,7 @@ class NetworkOfSizes(NetworkBase):
 
     def _is_bucket(self, key: Key) -> bool:
         """Whether single sizes are a bucket of just these."""
-        return all(range_.bucket(size) == (size, size) for range_, size in zip(self.ranges.values(), key, strict=True))
+        return all(len(range_.bucket(size)) == 1 for range_, size in zip(self.ranges.values(), key, strict=True))
 
     def _share_weights(self, network: Network) -> Network:
         """A network on the states of all sizes, which reads weights as those do that there are."""
@@ -282,7 +313,7 @@ class NetworkOfSizes(NetworkBase):
         return NO_CHOICES if first is None else choices_like(first, network)
 
     def _bucket_key(self, sizes: Sizes) -> Key:
-        return tuple(range_.bucket(sizes[name])[1] for name, range_ in self.ranges.items())
+        return tuple(range_.bucket(sizes[name])[-1] for name, range_ in self.ranges.items())
 
     def _bucket(self, sizes: Sizes, length: int | None) -> Bucket | None:
         """What calls of sizes run on, on caches of a length where they grow."""
@@ -309,20 +340,20 @@ class NetworkOfSizes(NetworkBase):
 
     def _build_rooms(self, sizes: Sizes) -> Rooms:
         """The buckets that sizes are in. Raises NotAlike where there are none."""
-        bounds = {name: range_.bucket(sizes[name]) for name, range_ in self.ranges.items()}
-        if all(low == high for low, high in bounds.values()):
+        ranges = {name: range_.bucket(sizes[name]) for name, range_ in self.ranges.items()}
+        if all(len(among) == 1 for among in ranges.values()):
             raise NotAlike("it has one size")
         grown = self._grown
         if grown is None:
-            return Rooms((None,), lambda _: self._build_bucket(bounds, self._graph_of, "", ()))
-        largest = {name: high for name, (_, high) in bounds.items()}
+            return Rooms((None,), lambda _: self._build_bucket(ranges, self._graph_of, "", ()))
+        largest = {name: among[-1] for name, among in ranges.items()}
         alike = cache(lambda: grown(largest))
         rooms = self._stored_rooms(largest) or alike().rooms
 
         def made(longest: int | None) -> Bucket:
             assert longest is not None
             number = rooms.index(longest)
-            return self._build_bucket(bounds, lambda sizes: alike().graph(sizes, longest), _room_label(number), rooms)
+            return self._build_bucket(ranges, lambda sizes: alike().graph(sizes, longest), _room_label(number), rooms)
 
         return Rooms(rooms, made)
 
@@ -336,16 +367,19 @@ class NetworkOfSizes(NetworkBase):
 
     def _build_bucket(
         self,
-        bounds: Mapping[str, tuple[int, int]],
+        ranges: Ranges,
         graph_of: Callable[[Sizes], Graph],
         room: str,
         rooms: Sequence[int],
     ) -> Bucket:
-        """The bucket of these smallest and largest sizes, called by its room. Raises NotAlike where there is none."""
-        largest = {name: high for name, (_, high) in bounds.items()}
-        wide = {name: (low, high) for name, (low, high) in bounds.items() if low < high}
-        # Along a size of one, models broadcast: it is no sample of the others.
-        lowest = [{**largest, name: min(max(low, 2), high - 1)} for name, (low, high) in wide.items()]
+        """The bucket of these sizes, called by its room. Raises NotAlike where there is none."""
+        largest = {name: among[-1] for name, among in ranges.items()}
+        alike = more_than_a_step(ranges)
+        lowest = [
+            {**largest, name: (alike[name] if len(among) > 2 else among)[0]}
+            for name, among in ranges.items()
+            if len(among) > 1
+        ]
         place = None if self._place is None else self._place.member(_said(largest, _UP_TO) + room)
         stored = None if place is None else place.get()
         read = cache(lambda: masked_graph(largest, lowest, graph_of))
@@ -353,7 +387,7 @@ class NetworkOfSizes(NetworkBase):
         forms = None if stored is None else forms_of(stored.note["forms"])
         network = self._share_weights(self._make(graph, place))
         all_room = {name: type_.shape for name, type_ in self.signature.given.items()}
-        made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms, all_room)
+        made = Bucket(largest, alike, network, read, graph_of, forms, all_room)
         network.keep_with(lambda: self._bucket_note(made, rooms))
         return made
 
@@ -380,12 +414,14 @@ class NetworkOfSizes(NetworkBase):
 
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
         """Run on a state of its types; raises KernelError for inputs that it cannot take."""
-        sizes = self._sizes(inputs)
+        return self._find_kernels(inputs).run_on(state, inputs)
+
+    def _find_kernels(self, inputs: Sequence[Any]) -> BucketCall | Network:
+        """What a call runs on: a bucket, or a network of just its sizes."""
+        sizes = given_sizes(self.ranges, self._inputs, inputs)
         own = self._bucket(sizes, self._length(inputs))
-        taken = None if own is None else own.sizes(sizes)
-        if own is None or taken is None:
-            return self.at(**sizes).run_on(state, inputs)
-        return own.run_on(state, taken, inputs)
+        taken = None if own is None else self._explained(partial(own.sizes, sizes))
+        return self.at(**sizes) if own is None or taken is None else BucketCall(own, taken)
 
     def session(self) -> NetworkOfSizes:
         """This network with a state of its own, zeros at first; code and weights are the same, held once."""
@@ -399,12 +435,7 @@ class NetworkOfSizes(NetworkBase):
 
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
-        sizes = self._sizes(inputs)
-        own = self._bucket(sizes, self._length(inputs))
-        taken = None if own is None else own.sizes(sizes)
-        if own is None or taken is None:
-            return self.at(**sizes).profile_on(state, inputs, runs)
-        return own.network.profile_on(state, own.prepare_inputs(taken, inputs), runs)
+        return self._find_kernels(inputs).profile_on(state, inputs, runs)
 
     def precision_error(self, /, *inputs: Any, **named: Any) -> PrecisionError:
         """How far results are from those in float32, on these inputs or, without any, on random ones of the largest
@@ -413,7 +444,7 @@ class NetworkOfSizes(NetworkBase):
         if not inputs and not named:
             named = random_inputs({name: type_.at(self._largest) for name, type_ in self.inputs.items()})
         given = self._order_inputs(inputs, named)
-        exact = Network(without_rounding(self._graph_of(self._sizes(given))), self.target)
+        exact = Network(without_rounding(self._graph_of(given_sizes(self.ranges, self._inputs, given))), self.target)
         made = [one.run_on(self.state.copy(), given) for one in (self, exact)]
         results, expected = (each if isinstance(each, tuple) else (each,) for each in made)
         labels = self.signature.returned
@@ -428,26 +459,6 @@ class NetworkOfSizes(NetworkBase):
             given = counted(len(inputs), "input is", "inputs are")
             raise KernelError(f"the network takes {', '.join(self._inputs)}, and {given} given")
         return inputs
-
-    def _sizes(self, inputs: Sequence[Any]) -> Sizes:
-        """The sizes that inputs have. Raises KernelError where two have different ones, or one is out of its range."""
-        found: dict[str, tuple[int, str]] = {}
-        for (name, dims), array in zip(self._inputs.items(), inputs, strict=True):
-            shape = np.shape(array)
-            if len(shape) != len(dims):
-                raise KernelError(f"the input `{name}` has {len(dims)} dimensions, and {shape} is given")
-            for dim, size in zip(dims, shape, strict=True):
-                if dim not in self.ranges:
-                    continue
-                range_ = self.ranges[dim]
-                if not range_.low <= size <= range_.high:
-                    raise KernelError(
-                        f"`{dim}`, of the input `{name}`, is {size}, and the network was loaded for {range_}"
-                    )
-                have, other = found.setdefault(dim, (size, name))
-                if have != size:
-                    raise KernelError(f"`{dim}` is {have} in the input `{other}`, and {size} in `{name}`")
-        return {name: size for name, (size, _) in found.items()}
 
     def _length(self, inputs: Sequence[Any]) -> int | None:
         """How long caches that grow are before a call; None where there are none.
@@ -476,9 +487,10 @@ class NetworkOfSizes(NetworkBase):
 
     @property
     def outputs(self) -> Mapping[str, OpenType]:
-        """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one is "?".
+        """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one, or a
+        multiple or a part of one ("h/2"), is "?".
 
-        The model is read once more for this, at other sizes; all are "?" where it has none that were tried.
+        The model is read twice more for this, at other sizes; all are "?" where it has none that were tried.
         """
         return open_types(
             self.ranges, self.signature.returned, lambda sizes: Signature.from_graph(self._graph_of(sizes)).returned

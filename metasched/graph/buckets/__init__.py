@@ -4,6 +4,8 @@ Its files, in reading order:
 
 - `size_range`: Sizes from a smallest to a largest one, in buckets; and types of values whose sizes these are
 - `open_types`: The types of what a model returns whose sizes are ranges: which dimensions have these sizes
+- `given_sizes`: The sizes that a call's inputs have, which decide what it runs on
+- `steps`: Steps of sizes that a model has where it has not all of a range: multiples of a number, which it is read at
 - `extents`: Sizes of dimensions at the largest sizes and at samples, and dimensions as products of them
 - `comparison`: Two graphs of one model at different sizes: where they differ in numbers only
 - `following`: How the places of a smaller graph's values lie in the larger one's

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import CallForms, call_forms
+from metasched.graph.buckets.forms import CallForms, Ranges, call_forms
 from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, mask_graph
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing.calls import cut_to_length, extend_inputs
@@ -20,6 +20,7 @@ from metasched.graph.inputs import as_arrays, require_types
 from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
 from metasched.graph.placement import Growth
+from metasched.graph.running.profile import NetworkProfile
 from metasched.graph.running.state import NetworkState
 from metasched.graph.signature import Signature
 from metasched.runtime.export.network_loader import without_padding
@@ -55,14 +56,14 @@ class Bucket:
     def __init__(
         self,
         largest: Sizes,
-        bounds: Mapping[str, tuple[int, int]],
+        ranges: Ranges,
         network: Network,
         read: Callable[[], ReadSizes],
         graph_of: Callable[[Sizes], Graph],
         forms: CallForms | None = None,
         all_room: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
-        """`read` has what `network` runs; `graph_of` reads the model. `bounds` are the sizes for which it may say the
+        """`read` has what `network` runs; `graph_of` reads the model. `ranges` are the sizes for which it may say the
         same, and `forms` what calls of these take, where that is known. `all_room` has the shapes of inputs with room
         for all that there may be, where such grow: calls may give these, too.
         """
@@ -70,7 +71,7 @@ class Bucket:
         self.network = network
         growth = network.signature.growth
         self.longest = None if growth is None else growth.longest
-        self._bounds = bounds
+        self._ranges = ranges
         self._read = read
         self._graph_of = graph_of
         self._forms = forms
@@ -103,14 +104,14 @@ class Bucket:
             raise NotAlike(self._no_forms)
         if self._forms is None:
             try:
-                self._forms = call_forms(self._read_call_sizes, self._bounds)
+                self._forms = call_forms(self._read_call_sizes, self._ranges)
             except (NotAlike, NetworkError) as reason:
                 self._no_forms = str(reason)
                 raise NotAlike(self._no_forms) from reason
         return self._forms
 
     def _find_by_forms(self, sizes: Sizes) -> CallSizes | None:
-        if all(low <= sizes[name] <= high for name, (low, high) in self._bounds.items()):
+        if all(sizes[name] in among for name, among in self._ranges.items()):
             try:
                 return self._build_forms().evaluate(sizes)
             except NotAlike as reason:
@@ -190,6 +191,22 @@ class Bucket:
 
     def __repr__(self) -> str:
         return f"<bucket up to {', '.join(f'{name} {size}' for name, size in self.largest.items())}>"
+
+
+@dataclass(frozen=True)
+class BucketCall:
+    """A bucket, and what a call of some sizes takes of it."""
+
+    bucket: Bucket
+    sizes: CallSizes
+
+    def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
+        """The results for inputs of the sizes. Raises KernelError for inputs that the network cannot take."""
+        return self.bucket.run_on(state, self.sizes, inputs)
+
+    def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
+        """Where the time of such a call goes, on a copy of a state."""
+        return self.bucket.network.profile_on(state, self.bucket.prepare_inputs(self.sizes, inputs), runs)
 
 
 def masked_graph(largest: Sizes, samples: Sequence[Sizes], graph_of: Callable[[Sizes], Graph]) -> ReadSizes:

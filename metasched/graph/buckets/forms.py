@@ -21,7 +21,8 @@ from metasched.graph.value_type import ValueType
 from metasched.runtime.export.network_loader import NumberKind
 from metasched.support.data_classes import dataclass
 
-Bounds = Mapping[str, tuple[int, int]]
+# The sizes of a bucket.
+Ranges = Mapping[str, range]
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,16 @@ class SizeForm:
 
     def evaluate(self, sizes: Mapping[str, int]) -> float:
         """The number at some sizes."""
+        return self.kind.convert(self.total(sizes))
+
+    def total(self, sizes: Mapping[str, int]) -> Fraction:
+        """The sum at some sizes."""
         total = Fraction(0)
         for factor, names in self.terms:
             for name in names:
                 factor *= sizes[name]
             total += factor
-        return self.kind.convert(total)
+        return total
 
     def to_json(self) -> list[Any]:
         """The form as JSON."""
@@ -123,14 +128,14 @@ def _dtype(name: str) -> DType:
     return next(dtype for dtype in DType if dtype.numpy.name == name)
 
 
-def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds: Bounds) -> CallForms:
-    """The forms of a bucket of these smallest and largest sizes, each of which is 2 or more unless there is no other.
+def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bucket: Ranges) -> CallForms:
+    """The forms of a bucket of these sizes, each of which is 2 or more unless there is no other.
 
     Raises NotAlike, which says why, where there are none.
     """
-    wide = {name: pair for name, pair in bounds.items() if pair[0] < pair[1]}
-    fixed = {name: low for name, (low, high) in bounds.items() if low == high}
-    corners = [dict(zip(wide, found, strict=True)) for found in itertools.product(*wide.values())]
+    wide = {name: sizes for name, sizes in bucket.items() if len(sizes) > 1}
+    fixed = {name: sizes[0] for name, sizes in bucket.items() if len(sizes) == 1}
+    corners = _combinations({name: (sizes[0], sizes[-1]) for name, sizes in wide.items()})
     found = [_require_sizes(sizes_of, {**fixed, **corner}) for corner in corners]
     first = found[0]
     if any(array.ndim != 1 or array.dtype not in (np.int64, np.float64) for one in found for array in one.more):
@@ -159,7 +164,7 @@ def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds
             for n, dims in enumerate(first.outputs)
         ),
     )
-    for sizes in _check_sizes(bounds):
+    for sizes in _check_sizes(bucket):
         if not _equal(made.evaluate(sizes), _require_sizes(sizes_of, sizes)):
             raise NotAlike(f"a number in the model is no sum of products of sizes, seen at {_said(sizes)}")
     return made
@@ -173,25 +178,39 @@ def _require_sizes(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], si
 
 
 def _form(
-    values: Sequence[float], corners: Sequence[Mapping[str, int]], wide: Bounds, kinds: Sequence[NumberKind]
+    values: Sequence[float], corners: Sequence[Mapping[str, int]], wide: Ranges, kinds: Sequence[NumberKind]
 ) -> SizeForm:
     """The form through values at the corners. Raises NotAlike where there is none."""
     for kind in kinds:
         if kind in (NumberKind.INVERSE, NumberKind.INVERSE32) and not all(values):
             continue
         made = SizeForm(kind, _terms([_UNDONE[kind](value) for value in values], wide))
-        if all(made.evaluate(corner) == value for corner, value in zip(corners, values, strict=True)):
-            simple = all(f.denominator == 1 for f, _ in made.terms)
-            if simple or (kind is NumberKind.FLOAT and len(set(values)) == 1):
-                return made
+        is_one = kind is NumberKind.FLOAT and len(set(values)) == 1
+        fits = all(made.evaluate(corner) == value for corner, value in zip(corners, values, strict=True))
+        if fits and (is_one or _is_whole(made, wide)):
+            return made
     raise NotAlike(f"a number in the model is {' and '.join(map(str, values))} at the ends of a bucket")
 
 
-def _terms(values: Sequence[Fraction], wide: Bounds) -> tuple[tuple[Fraction, tuple[str, ...]], ...]:
+def _combinations(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """Each with one of the sizes of every name."""
+    return [dict(zip(sizes, found, strict=True)) for found in itertools.product(*sizes.values())]
+
+
+def _is_whole(form: SizeForm, wide: Ranges) -> bool:
+    """Whether a sum is whole at all sizes of a bucket: it is where it is at the first two of each (`h / 2` of even
+    ones).
+    """
+    first = _combinations({name: sizes[:2] for name, sizes in wide.items()})
+    return all(form.total(sizes).denominator == 1 for sizes in first)
+
+
+def _terms(values: Sequence[Fraction], wide: Ranges) -> tuple[tuple[Fraction, tuple[str, ...]], ...]:
     """The sum of products that has these values at the corners, in the order of their product."""
     if not wide:
         return ((values[0], ()),)
-    (name, (low, high)), *others = wide.items()
+    (name, sizes), *others = wide.items()
+    low, high = sizes[0], sizes[-1]
     half = len(values) // 2
     rest = dict(others)
     slope = [(b - a) / (high - low) for a, b in zip(values[:half], values[half:], strict=True)]
@@ -200,12 +219,10 @@ def _terms(values: Sequence[Fraction], wide: Bounds) -> tuple[tuple[Fraction, tu
     return tuple((factor, names) for factor, names in (*_terms(base, rest), *with_it) if factor)
 
 
-def _check_sizes(bounds: Bounds) -> Iterator[dict[str, int]]:
+def _check_sizes(bucket: Ranges) -> Iterator[dict[str, int]]:
     """Sizes besides the corners: next to one end, which tells even from odd, and between them."""
-    for place in range(2):
-        yield {
-            name: max(low, min(high, (low + 1, low + (high - low) // 3)[place])) for name, (low, high) in bounds.items()
-        }
+    yield {name: sizes[:2][-1] for name, sizes in bucket.items()}
+    yield {name: sizes[(len(sizes) - 1) // 3] for name, sizes in bucket.items()}
 
 
 def _equal(one: CallSizes, two: CallSizes) -> bool:

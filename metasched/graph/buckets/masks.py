@@ -140,17 +140,41 @@ class MaskedStage:
         return read if isinstance(node, IntLit) and wanted is INDEX else Apply(wanted.value, (read,))
 
     def _mask_read(self, node: Read) -> SourceExpr:
-        made = tuple(self._visit(index, INDEX) for index in node.indices)
-        if made == node.indices:
+        made = [self._visit(index, INDEX) for index in node.indices]
+        if made == [*node.indices]:
             return node
-        changed = replace(node, indices=made)
         shape = self.form.types[node.buffer].shape
         conditions: list[SourceExpr] = []
-        for index, before, extent in zip(changed.indices, node.indices, shape, strict=True):
-            if index != before:
-                conditions.append(Operation(BinOp.GE, index, IntLit(0)))
-                conditions.append(Operation(BinOp.LT, index, IntLit(extent)))
+        for dim, (before, extent) in enumerate(zip(node.indices, shape, strict=True)):
+            clamped = self._clamped_index(before, made[dim])
+            if clamped is not None:
+                made[dim] = clamped
+            elif made[dim] != before:
+                conditions.append(Operation(BinOp.GE, made[dim], IntLit(0)))
+                conditions.append(Operation(BinOp.LT, made[dim], IntLit(extent)))
+        changed = replace(node, indices=tuple(made))
+        if not conditions:
+            return changed
         return IfElse(changed, conjunction(conditions), zero(self.form.types[node.buffer].dtype))
+
+    def _clamped_index(self, before: SourceExpr, made: SourceExpr) -> SourceExpr | None:
+        """An index that is clamped to a number of the call (`made`), clamped to that of the largest graph, too, as it
+        is there (`before`): so it stays inside, and no condition is asked for each element. None for any other index.
+        """
+        match before, made:
+            case (
+                Apply(func="clamp", args=(_, low, IntLit() as high)),
+                Apply(func="clamp", args=(inner, IntLit() as least, most)),
+            ) if low == least and most != high:
+                self._require_at_most(most.args[0] if isinstance(most, Apply) else most)
+                return Apply("clamp", (Apply("min", (inner, most)), low, high))
+        return None
+
+    def _require_at_most(self, number: SourceExpr) -> None:
+        """Calls with a larger number than in the largest graph have networks of their own."""
+        assert isinstance(number, Read), number
+        (key,) = (n for n, at in self.numbers.whole.items() if number.indices == (IntLit(at),))
+        self.numbers.at_most.add(key)
 
     def _comparison(self, node: Operation) -> SourceExpr:
         """A comparison with what the call's sizes say: where it is below a number, it is below that of the largest
@@ -163,8 +187,7 @@ class MaskedStage:
         if made == node:
             return node
         if node.op in _LESS_OPERATORS and a == node.a and isinstance(b, Read) and b.buffer == WHOLE:
-            (index,) = (n for n, at in self.numbers.whole.items() if b.indices == (IntLit(at),))
-            self.numbers.at_most.add(index)
+            self._require_at_most(b)
             return Operation(BinOp.AND, node, made)
         return made
 

@@ -16,7 +16,7 @@ from metasched.graph.ir import Array
 from metasched.graph.reading.old_resizing import OLD_COORDINATES, OLD_NEAREST
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, indices, real
+from metasched.graph.text import at, cast, declare_buffer, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -77,15 +77,32 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Taps:
-    """For each output of an axis, the inputs that it is made of and their weights (outputs x taps)."""
+    """For each output of an axis, the inputs that it is made of and their weights (outputs x taps).
+
+    Places beyond the last input, `last`, mean this one.
+    """
 
     places: Array
     weights: Array
+    last: int
 
     def drop_unused(self) -> _Taps:
         """The taps without those whose weights are all zero."""
         kept = (self.weights != 0).any(axis=0)
-        return _Taps(self.places[:, kept], self.weights[:, kept])
+        return _Taps(self.places[:, kept], self.weights[:, kept], self.last)
+
+    @property
+    def inner_places(self) -> Array:
+        """The places, none of which is beyond the last input."""
+        return np.asarray(np.minimum(self.places, self.last))
+
+    def table(self, site: NodeSite) -> Array:
+        """The places as data. Where graphs are compared, those of fewer outputs are the first of these."""
+        return self.places if site.builder.is_compared else self.inner_places
+
+    def place(self, site: NodeSite, read: str) -> str:
+        """The place of a tap, by what reads it from the table."""
+        return f"clamp({read}, 0, {self.last})" if site.builder.is_compared else read
 
 
 @node_type("Resize", "Upsample")
@@ -97,11 +114,14 @@ def resize(site: NodeSite) -> Results:
     how = site.require_one_of("coordinate_transformation_mode", by_default, _COORDINATES)
     parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
     outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
-    resampled, all_inside = dict[int, _Taps](), []
+    resampled, between_corners, all_inside = dict[int, _Taps](), dict[int, _Axis](), []
     for axis, size, scale in zip(axes, sizes, scales, strict=True):
         if size == x.shape[axis] and scale == 1 and axis not in parts:
             continue
         one = _Axis(x.shape[axis], size, scale, parts.get(axis, (0.0, 1.0)))
+        if _places_depend_on_sizes(site, one, how, mode):
+            between_corners[axis] = one
+            continue
         places = one.places(how)
         resampled[axis] = _taps(site, one, places, mode).drop_unused()
         all_inside.append((axis, (places >= 0) & (places <= one.extent - 1)))
@@ -111,6 +131,8 @@ def resize(site: NodeSite) -> Results:
         made = x
         for axis, taps in resampled.items():
             made = _resample_axis(site, made, axis, taps)
+    for axis, one in between_corners.items():
+        made = _resample_between_corners(site, made, axis, one)
     made = _cast_result(site, made, x.type.dtype)
     if outside is not None and any(not inside.all() for _, inside in all_inside):
         made = _fill_outside(site, made, all_inside, outside)
@@ -173,8 +195,8 @@ def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
         how = site.require_one_of("nearest_mode", by_default, (*_ROUNDINGS, OLD_NEAREST))
         if how == OLD_NEAREST:
             how = "ceil" if axis.scale < 1 else "floor"
-        chosen = np.clip(_ROUNDINGS[how](places), 0, axis.extent - 1)
-        return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
+        chosen = np.maximum(_ROUNDINGS[how](places), 0)
+        return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)), axis.extent - 1)
     narrowed = min(float(axis.scale), 1.0) if site.flag("antialias") else 1.0
     reach = (1 if mode == "linear" else 2) / narrowed
     first = np.ceil(places - reach).astype(np.int64)
@@ -186,7 +208,7 @@ def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
         weights = weights * ((taps >= 0) & (taps < axis.extent))
     if site.flag("exclude_outside") or site.flag("antialias"):
         weights = weights / weights.sum(axis=1, keepdims=True)
-    return _Taps(np.clip(taps, 0, axis.extent - 1), weights)
+    return _Taps(np.maximum(taps, 0), weights, axis.extent - 1)
 
 
 def _cubic(x: Array, a: float) -> Array:
@@ -216,8 +238,8 @@ def _cast_result(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
 
 def _resample_axis(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
     """One axis of a tensor resampled: in its type where elements are only moved, and in that of sums otherwise."""
-    places, weights = taps.places, taps.weights
-    count, width = places.shape
+    weights = taps.weights
+    count, width = weights.shape
     over, wide, shape = indices(x.rank), _sum_type(x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
     i = over[axis]
 
@@ -225,14 +247,43 @@ def _resample_axis(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> Gra
         return at("A", [place if dim == axis else name for dim, name in enumerate(over)])
 
     if width == 1 and (weights == 1).all():
-        simple, type_ = _formula(places[:, 0], i), ValueType(x.type.dtype, shape)
+        simple, type_ = _formula(taps.inner_places[:, 0], i), ValueType(x.type.dtype, shape)
         if simple is not None:
             return site.single([f"{at('Y', over)} = {element(simple)}"], type_, A=x)
-        table = site.constant(places[:, 0], DType.I64)
-        return site.single([f"{at('Y', over)} = {element(f'I[{i}]')}"], type_, A=x, I=table)
-    table, factors = site.constant(places, DType.I64), site.constant(weights, wide)
-    total = f"sum[k < {width}]({cast(element(f'I[{i}, k]'), x.type.dtype, wide)} * W[{i}, k])"
+        table, moved = site.constant(taps.table(site)[:, 0], DType.I64), element(taps.place(site, f"I[{i}]"))
+        return site.single([f"{at('Y', over)} = {moved}"], type_, A=x, I=table)
+    term = cast(element(taps.place(site, f"I[{i}, k]")), x.type.dtype, wide)
+    total = f"sum[k < {width}]({term} * W[{i}, k])"
+    table, factors = site.constant(taps.table(site), DType.I64), site.constant(weights, wide)
     return site.single([f"{at('Y', over)} = {total}"], ValueType(wide, shape), A=x, I=table, W=factors)
+
+
+def _places_depend_on_sizes(site: NodeSite, axis: _Axis, how: str, mode: str) -> bool:
+    """Whether places are computed in each call: tables of graphs that are compared would be other ones at each size."""
+    is_plain = mode == "linear" and not site.flag("antialias") and not site.flag("exclude_outside")
+    return site.builder.is_compared and how == "align_corners" and is_plain and axis.extent > 1 and axis.outputs > 1
+
+
+def _resample_between_corners(site: NodeSite, x: GraphValue, axis: int, one: _Axis) -> GraphValue:
+    """One axis resampled linearly such that its ends stay where they are: from places that are computed, as
+    `_Axis.places` does.
+    """
+    wide, shape = _sum_type(x.type.dtype), (*x.shape[:axis], one.outputs, *x.shape[axis + 1 :])
+    over = indices(x.rank)
+    place = f"f32(i) * {real(one.extent - 1)} / {real(float(one.length - np.float32(1)))}"
+    tap = f"clamp(L[{over[axis]}] + k, 0, {one.extent - 1})"
+    inside = [tap if dim == axis else name for dim, name in enumerate(over)]
+    term = f"{cast(at('A', inside), x.type.dtype, wide)} * W[{over[axis]}, k]"
+    stages = [
+        declare_buffer("P", ValueType(DType.F32, (one.outputs,))),
+        f"P[i] = {place}",
+        declare_buffer("L", ValueType(DType.I64, (one.outputs,))),
+        "L[i] = i64(floor(P[i]))",
+        declare_buffer("W", ValueType(wide, (one.outputs, 2))),
+        f"W[i, k] = max(1.0 - abs({wide}(L[i] + k) - {cast('P[i]', DType.F32, wide)}), 0.0)",
+        f"{at('Y', over)} = sum[k < 2]({term})",
+    ]
+    return site.single(stages, ValueType(wide, shape), A=x)
 
 
 def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:
@@ -257,9 +308,9 @@ def _resample_together(site: NodeSite, x: GraphValue, resampled: Mapping[int, _T
     place, factors, ranges, shape = list(over), list[str](), list[str](), list(x.shape)
     for axis, taps in resampled.items():
         shape[axis], width = taps.places.shape
-        given |= {f"I{axis}": site.constant(taps.places, DType.I64), f"W{axis}": site.constant(taps.weights, wide)}
+        given |= {f"I{axis}": site.constant(taps.table(site), DType.I64), f"W{axis}": site.constant(taps.weights, wide)}
         own = [over[axis], f"k{axis}"]
-        place[axis] = at(f"I{axis}", own)
+        place[axis] = taps.place(site, at(f"I{axis}", own))
         factors.append(at(f"W{axis}", own))
         ranges.append(f"k{axis} < {width}")
     element = cast(at("A", place), x.type.dtype, wide)

@@ -131,7 +131,7 @@ def _parts(network: NetworkExport) -> list[dict[str, Any]]:
     numbers = iter(range(len(network.members)))
     return [
         {
-            "sizes": dict(part.sizes),
+            "sizes": {name: [sizes[0], sizes[-1], sizes.step] for name, sizes in part.sizes.items()},
             "members": [next(numbers) for _ in part.members],
             "forms": None if part.forms is None else forms_to_json(part.forms),
         }

@@ -31,13 +31,13 @@ class ExportedPart:
 
     Attributes:
         members: one for each bucket of lengths of a network that grows, the shortest first; else one.
-        sizes: the smallest and the largest of each size that is a range.
+        sizes: those that each size may be that is a range.
         forms: what a call of these sizes takes, where it has fewer elements than there is room for.
 
     """
 
     members: tuple[ExportedMember, ...]
-    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    sizes: Mapping[str, range] = field(default_factory=dict)
     forms: CallForms | None = None
 
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from metasched.graph.buckets.bucket import Bucket
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import Bounds
-from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
+from metasched.graph.buckets.forms import Ranges
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_a_step, sizes_text
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.network import Network
 from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
@@ -24,7 +24,7 @@ LOGGER = logging.getLogger(__name__)
 _MOST_SINGLE_SIZES = 16
 # Sizes at which the model is read to find these: it may have few of them.
 _MOST_SIZES_READ = 256
-_SIZE_ONE_REASON = "along a size of one, the model is another"
+_SIZE_ONE_REASON = "along a size of one, or one step, the model is another"
 
 
 class NetworkOfBuckets(Protocol):
@@ -36,6 +36,10 @@ class NetworkOfBuckets(Protocol):
     @property
     def exact(self) -> Mapping[tuple[int, ...], str]:
         """Buckets that there are none of, by their largest sizes, with the reason."""
+
+    @property
+    def step_hint(self) -> str:
+        """Which steps to load the model with that has not all sizes in its ranges."""
 
     @property
     def inputs(self) -> Mapping[str, OpenType]:
@@ -62,30 +66,30 @@ def export_sizes(net: NetworkOfBuckets) -> NetworkExport:
     """
     net.compile()
     parts: list[ExportedPart] = []
-    combinations = itertools.product(*(range_.bounds for range_ in net.ranges.values()))
-    for bounds in combinations:
-        parts += _export_parts(net, dict(zip(net.ranges, bounds, strict=True)))
+    combinations = itertools.product(*(range_.bucket_ranges for range_ in net.ranges.values()))
+    for ranges in combinations:
+        parts += _export_parts(net, dict(zip(net.ranges, ranges, strict=True)))
     given, made = ({name: type_.names for name, type_ in types.items()} for types in (net.inputs, net.outputs))
     return NetworkExport(net.signature, tuple(parts), given, made)
 
 
-def _export_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
+def _export_parts(net: NetworkOfBuckets, bucket: Ranges) -> list[ExportedPart]:
     """The parts of an export that calls of a bucket's sizes run on."""
-    own = net.bucket(**{name: high for name, (_, high) in bounds.items()})
+    own = net.bucket(**{name: sizes[-1] for name, sizes in bucket.items()})
     if own is None:
         return _export_single_sizes(
-            net, bounds, net.exact.get(tuple(high for _, high in bounds.values()), _SIZE_ONE_REASON)
+            net, bucket, net.exact.get(tuple(sizes[-1] for sizes in bucket.values()), _SIZE_ONE_REASON)
         )
     if own.longest is not None:
-        return _export_single_sizes(net, bounds, "its caches grow")
-    ones = [name for name, (low, high) in bounds.items() if low == 1 < high]
-    parts = [part for name in ones for part in _export_single_sizes(net, {**bounds, name: (1, 1)}, _SIZE_ONE_REASON)]
-    many = more_than_one(bounds)
+        return _export_single_sizes(net, bucket, "its caches grow")
+    many = more_than_a_step(bucket)
+    ones = [{**bucket, name: sizes[:1]} for name, sizes in bucket.items() if sizes != many[name]]
+    parts = [part for one in ones for part in _export_single_sizes(net, one, _SIZE_ONE_REASON)]
     try:
         forms = own.forms()
     except NotAlike as reason:
         raise NetworkError(
-            f"calls of {_sizes_text(bounds)} cannot be exported together: {reason}",
+            f"calls of {_sizes_text(bucket)} cannot be exported together: {reason}",
             hint="export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size",
         ) from None
     signature = own.network.signature
@@ -95,28 +99,29 @@ def _export_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
     return [*parts, ExportedPart((member,), many, replace(forms, outputs=returned))]
 
 
-def _export_single_sizes(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[ExportedPart]:
+def _export_single_sizes(net: NetworkOfBuckets, bucket: Ranges, reason: str) -> list[ExportedPart]:
     """Networks of single sizes that the model has, where calls of a bucket's sizes run on these for a reason."""
-    few = math.prod(high - low + 1 for low, high in bounds.values()) <= _MOST_SIZES_READ
-    networks = list(itertools.islice(_single_sizes(net, bounds), _MOST_SINGLE_SIZES + 1)) if few else []
+    few = math.prod(map(len, bucket.values())) <= _MOST_SIZES_READ
+    networks = list(itertools.islice(_single_sizes(net, bucket), _MOST_SINGLE_SIZES + 1)) if few else []
     if not few or len(networks) > _MOST_SINGLE_SIZES:
         raise NetworkError(
-            f"calls of {_sizes_text(bounds)} run on a network each, which are too many to export: {reason}",
-            hint="load the model with buckets of one size, for those that are needed",
+            f"calls of {_sizes_text(bucket)} run on a network each, which are too many to export: {reason}",
+            hint=net.step_hint or "load the model with buckets of one size, for those that are needed",
         )
     return [replace(part, sizes=exact) for exact, network in networks for part in network.exported().parts]
 
 
-def _single_sizes(net: NetworkOfBuckets, bounds: Bounds) -> Iterator[tuple[Bounds, Network]]:
+def _single_sizes(net: NetworkOfBuckets, bucket: Ranges) -> Iterator[tuple[Ranges, Network]]:
     """The networks of single sizes, each with these: of sizes that the model has, such as even ones."""
-    for numbers in itertools.product(*(range(low, high + 1) for low, high in bounds.values())):
+    for numbers in itertools.product(*bucket.values()):
         try:
-            network = net.at(**dict(zip(bounds, numbers, strict=True)))
+            network = net.at(**dict(zip(bucket, numbers, strict=True)))
         except RefusedModel as refused:
             LOGGER.info("the sizes %s are not exported: %s", numbers, refused)
         else:
-            yield {name: (size, size) for name, size in zip(bounds, numbers, strict=True)}, network
+            pairs = zip(bucket.items(), numbers, strict=True)
+            yield {name: range(size, size + 1, sizes.step) for (name, sizes), size in pairs}, network
 
 
-def _sizes_text(bounds: Bounds) -> str:
-    return ", ".join(f"{name} {low} to {high}" for name, (low, high) in bounds.items())
+def _sizes_text(bucket: Ranges) -> str:
+    return ", ".join(f"{name} {sizes_text(sizes)}" for name, sizes in bucket.items())

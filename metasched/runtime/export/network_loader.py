@@ -238,17 +238,16 @@ class ExportedNetwork:
                 if dim in names and sizes.setdefault(dim, size) != size:
                     raise ValueError(f"`{dim}` is {sizes[dim]} in one input, and {size} in `{name}`")
         for part in self._parts:
-            if all(low <= sizes[name] <= high for name, (low, high) in part["sizes"].items()):
+            if all(sizes[name] in _sizes(bounds) for name, bounds in part["sizes"].items()):
                 return part, sizes
-        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}; it takes {self._ranges_text()}")
+        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}; it takes {self._ranges_text(sizes)}")
 
-    def _ranges_text(self) -> str:
-        """The sizes that calls may have, as text."""
-        told = []
-        for name in self._parts[0]["sizes"]:
-            bounds = [part["sizes"][name] for part in self._parts]
-            told.append(f"`{name}` {_intervals_text(bounds)}")
-        return ", ".join(told)
+    def _ranges_text(self, sizes: Mapping[str, int]) -> str:
+        """The sizes that calls may have, as text, and those next to the ones of a call."""
+        ranges = {name: [_sizes(part["sizes"][name]) for part in self._parts] for name in self._parts[0]["sizes"]}
+        taken = ", ".join(f"`{name}` {_intervals_text(intervals)}" for name, intervals in ranges.items())
+        nearest = (_nearest_text(name, sizes[name], intervals) for name, intervals in ranges.items())
+        return taken + "".join(nearest)
 
     def _run_padded(
         self, forms: Mapping[str, Any], member: _Member, given: Sequence[Array], sizes: Mapping[str, int]
@@ -394,17 +393,32 @@ class NumberKind(Enum):
         return float(np.float32(1 / total)) if self is NumberKind.INVERSE32 else float(1 / total)
 
 
-def _intervals_text(bounds: list[list[int]]) -> str:
-    """The sizes of intervals, as text: "from 1 to 6", or "of 8, 10, 12 to 16"."""
-    joined: list[tuple[int, int]] = []
-    for low, high in sorted(bounds):
-        if joined and low <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+def _sizes(bounds: Sequence[int]) -> range:
+    """The sizes from a smallest to a largest one in steps."""
+    low, high, step = bounds
+    return range(low, high + 1, step)
+
+
+def _intervals_text(intervals: list[range]) -> str:
+    """The sizes of intervals, as text: "from 1 to 6", or "of 8, 10, 12 to 16 in steps of 2"."""
+    joined: list[range] = []
+    for sizes in sorted(intervals, key=lambda sizes: (sizes[0], sizes[-1])):
+        if joined and sizes[0] <= joined[-1][-1] + sizes.step:
+            joined[-1] = range(joined[-1][0], max(joined[-1][-1], sizes[-1]) + 1, sizes.step)
         else:
-            joined.append((low, high))
-    if len(joined) == 1:
-        return f"from {joined[0][0]} to {joined[0][1]}"
-    return "of " + ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in joined)
+            joined.append(sizes)
+    text = ", ".join(str(s[0]) if len(s) == 1 < len(joined) else f"{s[0]} to {s[-1]}" for s in joined)
+    step = joined[0].step
+    return ("from " if len(joined) == 1 else "of ") + text + (f" in steps of {step}" if step > 1 else "")
+
+
+def _nearest_text(name: str, size: int, intervals: list[range]) -> str:
+    """The sizes next to one that is in no interval and between two, as the end of a sentence."""
+    known = {number for sizes in intervals for number in sizes}
+    below, above = [number for number in known if number < size], [number for number in known if number > size]
+    if size in known or not below or not above:
+        return ""
+    return f"; the nearest of `{name}` are {max(below)} and {min(above)}"
 
 
 def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:

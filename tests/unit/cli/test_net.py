@@ -11,6 +11,8 @@ import onnx.parser
 import pytest
 from onnx import helper
 
+from metasched.cli.main import build_parser
+from metasched.cli.net_arguments import bound_again
 from metasched.cli.net_run import compare
 from tests.support import command_line
 from tests.support.fake_runner import LevelRunner
@@ -272,6 +274,9 @@ def test_mistakes_are_sentences(
     [
         (("-D", "batch=x"), "the size `batch` is a number"),
         (("-D", "batch"), "not of the form NAME=N"),
+        (("-D", "batch=2/2"), "a step is at the end of a range of `batch`, batch=32:512/32, not `batch=2/2`"),
+        (("-D", "batch=2:8/0"), "a step is at the end of a range of `batch`"),
+        (("-D", "batch=2:8/"), "a step is at the end of a range of `batch`"),
         (("--shape", "x=1,b"), "the shape of `x` is numbers between commas"),
         (("--value", "x=abc"), "the value of `x` is numbers"),
         (("--state", "x"), "not of the form INPUT=OUTPUT"),
@@ -282,6 +287,20 @@ def test_options_are_checked(capsys: pytest.CaptureFixture[str], arguments: tupl
     with pytest.raises(SystemExit):
         run("show", "m.onnx", *arguments)
     assert message in capsys.readouterr().err
+
+
+def test_sizes_in_steps(folder: Path) -> None:
+    path = str(folder / "m.onnx")
+    status, out, err = run("run", path, "-D", "batch=2:4:8/2", "--at", "batch=4", "--calls", "1")
+    assert status == 0, err
+    assert "4, 3" in out
+    status, _, err = run("run", path, "-D", "batch=2:8/2", "--at", "batch=5", "--calls", "1")
+    assert status == 2
+    assert "2 to 8 in steps of 2; the nearest are 4 and 6" in err
+    status, _, err = run("run", path, "-D", "batch=2:7/2", "--calls", "1")
+    assert "the sizes from 2 in steps of 2 have no 7" in err
+    args = build_parser().parse_args(["net", "run", path, "-D", "batch=2:4:8/2", "-D", "a/b=3"])
+    assert bound_again(args).startswith(" -D batch=2:4:8/2 -D a/b=3")
 
 
 def test_states_are_held_by_the_network(tmp_path: Path) -> None:

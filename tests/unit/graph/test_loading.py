@@ -22,6 +22,9 @@ def test_sizes_of_numpy() -> None:
     assert net.inputs["x"].shape == (1, 2, 3)
     ranged = ms.load_onnx(MODEL, batch=(1, np.int64(4)), past=1, total=1)
     assert ranged(np.ones((3, 1, 1), np.float32)).shape == (3, 1, 1)
+    in_steps = ms.load_onnx(MODEL, batch=range(2, 9, 3), past=1, total=1)
+    assert in_steps.ranges == {"batch": ms.SizeRange(2, 8, step=3)}
+    assert in_steps(np.ones((5, 1, 1), np.float32)).shape == (5, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,10 @@ def test_sizes_of_numpy() -> None:
         ({"batch": "2"}, r"`batch` is given as `2`; known are past, total\n  hint: .*a number is none, batch=2"),
         ({"batch": (1, 4.0)}, r"`high` of a range of sizes is a whole number, and not 4\.0"),
         ({"batch": (1,)}, r"the range of `batch` is its smallest and its largest size, \(1, 512\), and not \(1,\)"),
+        ({"batch": (1, 8, 2)}, r"and not \(1, 8, 2\)\n  hint: sizes in steps are `batch=range\(32, 513, 32\)`$"),
+        ({"batch": range(8, 1, -1)}, r"the range of `batch` goes up from .*, and not as range\(8, 1, -1\) does"),
+        ({"batch": range(8, 8)}, r"the range of `batch` goes up from .*, and not as range\(8, 8\) does"),
+        ({"batch": range(0, 8, 2)}, "a range of sizes goes from at least 1 up, and not from 0 to 6"),
         ({"shapes": {"x": 3}}, r"the shape of `x` is a list of sizes, such as \(1, 3, 224, 224\), and not 3"),
         ({"shapes": {"x": (1, 2.0, 3)}}, r"each size in the shape of `x` is a whole number, and not 2\.0"),
     ],

@@ -186,6 +186,34 @@ def test_models_that_have_only_some_sizes() -> None:
         net(x[:5])
 
 
+def test_sizes_that_are_in_no_step_are_said() -> None:
+    net = ms.load_onnx(even_sizes(), h=range(4, 17, 4))
+    assert isinstance(net, ms.NetworkOfSizes)
+    with pytest.raises(ms.KernelError, match=r"is 6, and .* for 4 to 16 in steps of 4; the nearest are 4 and 8$"):
+        net(np.zeros((6, 6), np.float32))
+    for method in (net.at, net.bucket):
+        with pytest.raises(ms.NetworkError, match=r"`h` is 18, and .* in steps of 4; the nearest is 16$"):
+            method(h=18)
+    assert str(net.outputs["y"]) == "f32[h, 6]"
+    assert "(h: 4 to 16 in steps of 4)" in repr(net)
+
+
+def test_a_step_that_helps_is_said_and_no_other() -> None:
+    """At load, where the model has not the largest size, and in a call."""
+    with pytest.raises(ms.RefusedModel, match=r"in steps; load it with h=range\(6, 18, 2\)$") as refused:
+        ms.load_onnx(even_sizes(), h=(5, 17))
+    assert refused.value.refusals
+    net = ms.load_onnx(even_sizes(), h=(5, 16))
+    for bad in (lambda: net(np.zeros((7, 6), np.float32)), lambda: net.at(h=9)):
+        with pytest.raises(ms.RefusedModel, match=r"has no shape[^$]*load it with h=range\(6, 17, 2\)$"):
+            bad()
+    text = """<ir_version: 10, opset_import: ["": 22]>
+    m (float[n, 4] x) => (y) { y = NoSuchNode(x) }"""
+    with pytest.raises(ms.RefusedModel) as refused:
+        ms.load_onnx(onnx.parser.parse_model(text), n=(2, 65))
+    assert not refused.value.hint
+
+
 def test_outputs_of_a_model_of_one_size_are_of_unknown_sizes() -> None:
     text = """<ir_version: 10, opset_import: ["": 22]>
     m (float[n, 4] x) => (y) <int64[2] s = {8, 2}> { y = Reshape(x, s) }"""

@@ -64,11 +64,11 @@ def graph_of(text: str, sizes: dict[str, int]) -> Graph:
 
 def bucket_of(text: str, other: str = "") -> Bucket:
     """The bucket of a model up to its largest sizes, which says something else at sizes that are read later."""
-    largest, bounds = {"b": 3, "n": 9}, {"b": (2, 3), "n": (4, 9)}
+    largest, ranges = {"b": 3, "n": 9}, {"b": range(2, 4), "n": range(4, 10)}
     samples = [{"b": 2, "n": 9}, {"b": 3, "n": 4}]
     read = masked_graph(largest, samples, lambda sizes: graph_of(text, dict(sizes)))
     network = ms.Network(read.graph.graph)
-    return Bucket(largest, bounds, network, lambda: read, lambda sizes: graph_of(other or text, dict(sizes)))
+    return Bucket(largest, ranges, network, lambda: read, lambda sizes: graph_of(other or text, dict(sizes)))
 
 
 @pytest.mark.parametrize("text", MODELS.values(), ids=MODELS)
@@ -93,8 +93,8 @@ def test_the_model_is_read_for_few_sizes_of_a_bucket() -> None:
         return graph_of(text, seen[-1])
 
     read = masked_graph({"b": 2, "n": 99}, [{"b": 2, "n": 50}], graph_at)
-    bounds = {"b": (2, 2), "n": (50, 99)}
-    bucket = Bucket({"b": 2, "n": 99}, bounds, ms.Network(read.graph.graph), lambda: read, graph_at)
+    ranges = {"b": range(2, 3), "n": range(50, 100)}
+    bucket = Bucket({"b": 2, "n": 99}, ranges, ms.Network(read.graph.graph), lambda: read, graph_at)
     for n in range(50, 100):
         found = bucket.sizes({"b": 2, "n": n})
         assert found is not None

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import metasched as ms
 from tests.support.onnx_models import check_some_rows, model, node, random, run, some_rows, value
+
+CORNERS = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -123,3 +128,22 @@ def test_no_elements_are_resampled_to_none_alone() -> None:
     assert resized(x, [0, 2, 6], mode="linear").shape == (0, 2, 6)
     with pytest.raises(ms.RefusedModel, match="nothing is there to make 4 elements of"):
         resized(x, [4, 2, 3])
+
+
+@pytest.mark.parametrize("settings", [{"mode": "linear"}, {"mode": "cubic"}, {"nearest_mode": "ceil"}, CORNERS])
+def test_a_size_that_is_a_range_needs_no_table_of_its_own(settings: dict[str, Any]) -> None:
+    """Where outputs look at the last element is a number of the call."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", "h"))
+    made = model([node("Resize", "x - factors", "y", **settings)], [x], ["y"], {"factors": np.float32([1, 2])})
+    net = ms.load_onnx(made, n=2, h=ms.SizeRange(4, 9, buckets=(9,)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    own = net.bucket(h=9)
+    assert own is not None
+    assert own.forms()
+    # Places that are clamped to the size of a call are read without a condition for each element.
+    assert not any(" if " in str(node.program) for node in own.network.graph.computes)
+    for h in (4, 7, 9):
+        given = random(2, h)
+        np.testing.assert_allclose(
+            net(given), ReferenceEvaluator(made).run(None, {"x": given})[0], rtol=1e-4, atol=1e-6
+        )
