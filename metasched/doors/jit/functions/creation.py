@@ -158,7 +158,7 @@ def vander(trace: ArrayTrace, x: Any, N: int | None = None, increasing: bool = F
     powers = [np.ones_like(base)]
     for _ in range(count - 1):
         powers.append(np.multiply(powers[-1], base))
-    return np.stack(powers if increasing else powers[::-1], axis=1)
+    return np.stack(powers if increasing else powers[::-1], axis=1)[:, :count]
 
 
 @traces("fill_diagonal")

@@ -29,7 +29,7 @@ CASES: dict[str, Any] = {
     "one step": lambda a: (np.linspace(a, 9, 1), a * np.linspace(a, 9, 1, retstep=True)[1]),
     "grids": lambda a: (*np.meshgrid(a[0], a[:, 1]), *np.meshgrid(a[0], a[:, 1], indexing="ij", sparse=True)),
     "diagonals": lambda a: (np.diag(a, 1), np.diag(a[0]), np.diag(a[0], -2), np.diagflat(a, 1)),
-    "powers": lambda a: (np.vander(a[0]), np.vander(a[0], 2, increasing=True)),
+    "powers": lambda a: (np.vander(a[0]), np.vander(a[0], 2, increasing=True), np.vander(a[0], 0)),
 }
 
 
