@@ -36,3 +36,14 @@ CASES: dict[str, Any] = {
 @pytest.mark.parametrize("name", CASES)
 def test_arrays_are_made_as_by_numpy(name: str) -> None:
     check(CASES[name], A)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (2, 5), (3, 3, 3)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_diagonals_are_filled(shape: tuple[int, ...], wrap: bool) -> None:
+    def filled(x: Any) -> Any:
+        y = x.copy()
+        np.fill_diagonal(y, 9, wrap=wrap)
+        return y
+
+    check(filled, np.zeros(shape, np.float32))
