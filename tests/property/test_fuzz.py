@@ -30,7 +30,7 @@ from tests.property.fuzz.fuzz_shrink import shrink
 from tests.property.fuzz.fuzz_wide import wide
 from tests.property.fuzz.fuzz_windows import windows
 
-SEED = 20
+SEED = 21
 GROUPS = 6
 
 

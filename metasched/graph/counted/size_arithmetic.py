@@ -18,6 +18,7 @@ from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
+from metasched.graph.node_helpers.moved_elements import elements_of
 from metasched.graph.node_helpers.repeated_elements import booleans_behind, tally_of
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.site import NodeSite
@@ -160,7 +161,7 @@ def _slice_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     steps = (1,) * len(starts) if site.optional(4) is None else site.integers(4, "steps")
     parts = [slice(None)] * x.ndim
     for axis, start, end, step in zip(site.axes(given, x.ndim), starts, ends, steps, strict=True):
-        parts[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+        parts[axis] = elements_of(start, end, step, x.shape[axis])
     return [x[tuple(parts)]]
 
 

@@ -31,6 +31,15 @@ def mirror_axis(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     return site.single([f"{at('Y', over)} = {at('A', places)}"], x.type, A=x)
 
 
+def elements_of(start: int, end: int, step: int, extent: int) -> slice:
+    """What a node Slice takes of so many elements.
+
+    A place before the first is the first, also where a backward slice starts; Python's has nothing there. A backward
+    one that ends there goes on to the first.
+    """
+    return slice(max(start, -extent), None if step < 0 and end < -extent else end, step)
+
+
 def slice_axes(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]) -> GraphValue:
     """Part of a tensor: along some axes, from a start, by a step, so many elements."""
     over, shape = list(indices(x.rank)), list(x.shape)

@@ -110,11 +110,9 @@ def windows_of(site: NodeSite, inputs: tuple[int, ...], kernel: tuple[int, ...])
 
 def _count(room: int, stride: int, begins_before: int, *, ceil: bool) -> int:
     """How many windows there are; a last one that is cut off counts with `ceil`, unless it begins in the border."""
-    if room < 0:
-        return 0
     if not ceil:
-        return room // stride + 1
-    count = -(-room // stride) + 1
+        return max(room // stride + 1, 0)
+    count = max(-(-room // stride) + 1, 0)
     return count - 1 if (count - 1) * stride >= begins_before else count
 
 

@@ -12,7 +12,7 @@ from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, pa
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, count_in, room_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import slice_axes, transpose_axes
+from metasched.graph.node_helpers.moved_elements import elements_of, slice_axes, transpose_axes
 from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite, names
 from metasched.graph.text import at, broadcast, indices, number, read
@@ -106,7 +106,7 @@ def slice_(site: NodeSite) -> Results:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step == 0:
             raise Unsupported("a step is 0")
-        taken = range(x.shape[axis])[slice(start, _end(end, step, x.shape[axis]), step)]
+        taken = range(x.shape[axis])[elements_of(start, end, step, x.shape[axis])]
         parts[axis] = (taken.start, step, len(taken))
     if x.count is None or x.count.axis not in parts or not x.type.size:
         return run_on_rows(lambda site: (slice_axes(site, x, parts),), site)
@@ -194,11 +194,6 @@ def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int) -> Valu
     if start == 0 and end == x.shape[count.axis]:
         return count
     return replace(count, number=site.elementwise(f"max(min({{0}}, {end}) - {start}, 0)", count.number))
-
-
-def _end(end: int, step: int, extent: int) -> int | None:
-    """Where a slice ends; None where a backward one goes on to the first element."""
-    return None if step < 0 and end < -extent else end
 
 
 @node_type("Expand", counts=True)

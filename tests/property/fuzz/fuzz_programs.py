@@ -221,7 +221,7 @@ class _Maker(Drawing):
         kind = pick(self.rng, ["sum", "sum", "sum", "max", "min", "prod"])
         over = ", ".join(f"{i.name} < {i.extent.text}" for i in stage.reduced)
         if self.chance(0.3):
-            over += f" if {self._index_condition(stage)}"
+            over += f" if {self._condition(stage) if self.chance(0.3) else self._index_condition(stage)}"
         return f"{kind}[{over}]({value})"
 
     # --- values

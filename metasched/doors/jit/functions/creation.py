@@ -158,11 +158,15 @@ def vander(trace: ArrayTrace, x: Any, N: int | None = None, increasing: bool = F
     powers = [np.ones_like(base)]
     for _ in range(count - 1):
         powers.append(np.multiply(powers[-1], base))
-    return np.stack(powers if increasing else powers[::-1], axis=1)
+    return np.stack(powers if increasing else powers[::-1], axis=1)[:, :count]
 
 
 @traces("fill_diagonal")
 def fill_diagonal(trace: ArrayTrace, a: Any, val: Any, wrap: bool = False) -> None:
-    """Set the elements on the diagonal, in place."""
-    places = np.arange(math.prod(np.shape(a)[:1]) if wrap else min(np.shape(a)))
-    a[(places,) * np.ndim(a)] = val
+    """Set the elements on the diagonal, in place; in a tall matrix with `wrap`, it goes on below an empty row."""
+    shape = np.shape(a)
+    if wrap and len(shape) == 2:
+        places = divmod(np.arange(0, math.prod(shape), shape[1] + 1), shape[1])
+    else:
+        places = (np.arange(min(shape)),) * len(shape)
+    a[places] = val

@@ -204,7 +204,7 @@ def variance(
     x, lost = trace.value(a), ddof if correction is None else correction
     centre = np.mean(a, axis=axis, dtype=dtype, keepdims=True, where=where) if mean is None else mean
     off = np.subtract(a, centre)
-    found = np.sum(np.multiply(off, off), axis=axis, keepdims=keepdims, where=where)
+    found = np.sum(np.multiply(off, off), axis=axis, dtype=dtype, keepdims=keepdims, where=where)
     if where is True:
         return np.true_divide(found, found.dtype.type(max(_count(x, axis) - lost, 0)))
     left = np.maximum(_count_elements(trace, x, where, axis, keepdims) - lost, 0)

@@ -46,6 +46,7 @@ def test_tensors_are_split() -> None:
         ((ints(-1), ints(-1000), ints(1), ints(-1)), np.s_[:, ::-1]),
         ((ints(3, 0), ints(0, 1), ints(2, 0), ints(-2, 1)), np.s_[:1, :, 3:0:-2]),
         ((ints(2), ints(1), ints(1), ints(1)), np.s_[:, 2:1]),
+        ((ints(-9), ints(-1000), ints(1), ints(-1)), np.s_[:, :1]),
     ],
 )
 def test_parts_are_taken(part: tuple[Any, ...], expected: Any) -> None:

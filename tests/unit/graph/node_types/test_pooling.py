@@ -121,6 +121,9 @@ def test_a_window_that_is_cut_off_counts_where_ceil_mode_says_so() -> None:
         [max(x[0, 0, n : n + 3]) for n in (0, 2, 4)],
     )
     assert run("MaxPool", x, kernel_shape=[3], strides=[2]).shape == (1, 1, 2)
+    for op, only in (("MaxPool", x.max()), ("AveragePool", x.mean())):
+        made = run(op, x, kernel_shape=[7], strides=[3], ceil_mode=1)  # the only one
+        np.testing.assert_allclose(made, [[[only]]], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("op", "function"), [("GlobalAveragePool", np.mean), ("GlobalMaxPool", np.max)])

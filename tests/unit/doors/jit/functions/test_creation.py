@@ -29,10 +29,21 @@ CASES: dict[str, Any] = {
     "one step": lambda a: (np.linspace(a, 9, 1), a * np.linspace(a, 9, 1, retstep=True)[1]),
     "grids": lambda a: (*np.meshgrid(a[0], a[:, 1]), *np.meshgrid(a[0], a[:, 1], indexing="ij", sparse=True)),
     "diagonals": lambda a: (np.diag(a, 1), np.diag(a[0]), np.diag(a[0], -2), np.diagflat(a, 1)),
-    "powers": lambda a: (np.vander(a[0]), np.vander(a[0], 2, increasing=True)),
+    "powers": lambda a: (np.vander(a[0]), np.vander(a[0], 2, increasing=True), np.vander(a[0], 0)),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_arrays_are_made_as_by_numpy(name: str) -> None:
     check(CASES[name], A)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (2, 5), (3, 3, 3)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_diagonals_are_filled(shape: tuple[int, ...], wrap: bool) -> None:
+    def filled(x: Any) -> Any:
+        y = x.copy()
+        np.fill_diagonal(y, 9, wrap=wrap)
+        return y
+
+    check(filled, np.zeros(shape, np.float32))

@@ -39,6 +39,7 @@ def test_positions_of_extrema(function: Any) -> None:
 
 def test_types_degrees_of_freedom_and_no_axes() -> None:
     check(lambda x: (np.sum(x, 1, np.float64), np.std(x, axis=1, ddof=1), np.sum(x, axis=())), F32)
+    check(lambda x: (np.var(x, dtype=np.float32), np.std(x, axis=0, dtype=np.float32)), F32.astype(np.float64))
     check(lambda x: (x.sum(0), x.mean(axis=1), x.max(), x.std(), x.all(), x.argmax(1)), I32)
 
 
