@@ -64,26 +64,43 @@ def memory_slowdown(view: StatementView, access: int, level: Levels) -> Array:
     2.3.)
     """
     far = _vectors_in_page_rows(view, access)
-    if not np.count_nonzero(far):
-        return l3_slowdown(view, access, level)
     footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
-    near, sharing = np.maximum(level, view.fits[0]), _place_count(footprint, element)
+    near = np.maximum(level, view.fits[0])
+    if not np.all(far):
+        one_by_one = _followed_run(footprint, near)
+        beside = np.maximum(l3_slowdown(view, access, level), 1.0 + _row_start_factor(view, access, near, one_by_one))
+        if not np.count_nonzero(far):
+            return beside
+    sharing = _place_count(footprint, element)
 
     def excess(run: Array) -> Array:
         part = np.clip(run * element, element, PAGE)
         found: Array = view.core.page_bytes * (1.0 / part - 1.0 / PAGE)
         return found
 
-    found = np.maximum(excess(take_level(footprint.run, near)), _row_start_factor(view, access, near))
+    run = take_level(footprint.run, near)
+    found = np.maximum(excess(run), _row_start_factor(view, access, near, run))
     for rows, run in _rows_in_turns(footprint, near):
         unseen = np.clip((rows - _FOLLOWED) / (_TOO_MANY - _FOLLOWED), 0.0, 1.0)
         again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost_share(rows / sharing), _AGAIN * unseen)
         found = np.maximum(found, again * excess(run))
     found = 1.0 + found
-    return found if np.all(far) else np.where(far, found, l3_slowdown(view, access, level))
+    return found if np.all(far) else np.where(far, found, beside)
 
 
-def _row_start_factor(view: StatementView, access: int, near: Levels) -> Array:
+def _followed_run(footprint: Footprint, near: Levels) -> Array:
+    """Elements one after another in memory that loops read in their order: of what is held, and of the iterations of
+    the loops around that go on where the one before ended."""
+    found = take_level(footprint.run, near)
+    goes_on = take_level(footprint.elements, near) <= found
+    for level in reversed(range(len(footprint.run))):
+        outside = level < near // len(near)
+        goes_on &= ~outside | (footprint.elements[level] <= footprint.run[level])
+        found = np.where(outside & goes_on, footprint.run[level], found)
+    return found
+
+
+def _row_start_factor(view: StatementView, access: int, near: Levels, run: Array) -> Array:
     """The time on top, relative to bytes that come, to follow the rows of a sum, of which few are read in turns.
     Where a loop asks for them, they are there.
 
@@ -94,7 +111,7 @@ def _row_start_factor(view: StatementView, access: int, near: Levels) -> Array:
     if view.statement.reducer is None:
         return view.full(0.0)
     footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
-    at_a_time, run = view.full(1.0), take_level(footprint.run, near)
+    at_a_time = view.full(1.0)
     for rows, read in _rows_in_turns(footprint, near):
         at_a_time = np.where(read < run, np.maximum(at_a_time, rows), at_a_time)
     part = run * element

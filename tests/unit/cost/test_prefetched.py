@@ -60,3 +60,25 @@ def test_rows_of_pages_in_turns_come_slowly_where_they_share_the_places_of_a_cac
 def test_the_longer_a_part_of_a_row_the_sooner_it_comes() -> None:
     short, long = (cycles_of_vector_times_matrix("memory", 4096, 1 << 14, part, 128) for part in (16, 64))
     assert short > 1.5 * long
+
+
+def cycles_of_packed_matrix(panels: int, terms: int) -> float:
+    """What a vector times a matrix of panels, each in one piece, waits for memory: so many panels in turns, `terms` rows
+    of each."""
+    head = "program product(A: f32[1, 4096], const B: f32[4096, 4096]) -> C: f32[1, 4096]:"
+    sch = ms.Schedule(ms.parse_program(f"{head}\n    C[i, j] = sum[k < 4096](A[i, k] * B[k, j])"))
+    packed = sch.cache_read(sch.get_block("C"), "B")
+    sch.transform_layout(packed, "k, j -> j//64, k, j%64")
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    j0, j1, j2 = sch.split(j, [None, panels, 64])
+    k0, k1 = sch.split(k, [None, terms])
+    sch.reorder(i, j0, k0, j1, k1, j2)
+    sch.vectorize(j2, lanes=16)
+    return exp2(float(features_of(sch.func, AVX512)[NAMES.index("all.memory_cycles")])) - 1.0
+
+
+def test_parts_of_panels_in_turns_are_begun_each_and_a_panel_once() -> None:
+    whole = cycles_of_packed_matrix(1, 4096)
+    assert cycles_of_packed_matrix(1, 32) == pytest.approx(whole), "the next part goes on where the one before ended"
+    long, short = cycles_of_packed_matrix(16, 256), cycles_of_packed_matrix(16, 28)
+    assert 1.05 * whole < long < 0.95 * short
