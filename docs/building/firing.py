@@ -20,6 +20,7 @@ from metasched.operators.suites import Case
 from metasched.permissions import Permission
 from metasched.schedule.handlers import FREE, Free, Site
 from metasched.schedule.primitive import registry
+from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.trace import Schedule
 from metasched.space.registry import DEFAULT_PRESET, RULES, resolve
 from metasched.space.rule import Outcome, Rule
@@ -123,11 +124,12 @@ def firings(tried: Iterable[Tried]) -> Firings:
     together = frozenset(Permission) - _APART
     found: dict[str, dict[str, Firing]] = {rule.name: {} for rule in rules}
     for program in tried:
-        first = _Options()
-        _add(found, program, _run(program, rules, together, first))
-        _add(found, program, _run(program, rules, together, _Options(frozenset(first.met))))
+        first, steps = _Options(), StepMemo()
+        _add(found, program, _run(program, rules, together, first, steps))
+        _add(found, program, _run(program, rules, together, _Options(frozenset(first.met)), steps))
         for permission in _APART:
-            _add(found, program, _run(program, resolve(permission.value), frozenset({permission}), _Options()))
+            apart = frozenset({permission})
+            _add(found, program, _run(program, resolve(permission.value), apart, _Options(), steps))
     by_rule: dict[str, tuple[Firing, ...]] = {}
     for name, rule in ours.items():
         named = [name] if name in found else [other.name for other in rules if other.fn is rule.fn]
@@ -144,11 +146,11 @@ def _add(found: dict[str, dict[str, Firing]], on: Tried, fired: Iterable[tuple[s
 
 
 def _run(
-    on: Tried, rules: tuple[Rule, ...], allow: frozenset[Permission], options: _Options
+    on: Tried, rules: tuple[Rule, ...], allow: frozenset[Permission], options: _Options, steps: StepMemo
 ) -> Iterator[tuple[str, Firing]]:
-    """What rules did in a run of all of them, by their names."""
+    """What rules did in a run of all of them, by their names; `steps` are those of other runs of the program."""
     source = FromRules(rules)
-    schedule = Schedule(on.program, TARGET, handler=options, allow=allow)
+    schedule = Schedule(on.program, TARGET, handler=options, allow=allow, memo=steps)
     stage: SourceStage | None = SourceStage()
     while stage is not None:
         told: list[Outcome] = []

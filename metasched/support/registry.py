@@ -105,7 +105,7 @@ class Registry(Generic[T]):
         try:
             return self.check(value)
         except UnfitError as error:
-            raise self.error(f"{what} is no {self.kind}: {error}", hint=hint) from None
+            raise self._unfit(what, error, hint) from None
 
     def make(self: Registry[Callable[[Given], Made]], factory: Callable[[Given], Made], given: Given) -> Made:
         """What a function of this kind makes. Raises `error` where that lacks a method of the registry's product."""
@@ -158,7 +158,14 @@ class Registry(Generic[T]):
             raise self.error(
                 f"the {self.kind} `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {told}"
             ) from error
-        return self.require_fit(f"`{point.name}` of {origin(point)} ({point.value})", value)
+        try:
+            return self.check(value)
+        except UnfitError as error:
+            # Here alone: an origin has the metadata of its package read, which takes longer than all else of a name.
+            raise self._unfit(f"`{point.name}` of {origin(point)} ({point.value})", error) from None
+
+    def _unfit(self, what: str, why: UnfitError, hint: str = "") -> Exception:
+        return self.error(f"{what} is no {self.kind}: {why}", hint=hint)
 
 
 def checked_function(value: object, of: str, *arguments: str) -> Callable[..., Any]:

@@ -11,6 +11,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from metasched.support.data_classes import dataclass
+
 _DOCUMENTED_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 # Where statements, and what holds statements, are inside of others.
 _SUITES = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -26,7 +28,8 @@ def source_of(fn: Callable[..., Any] | type) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _text_of_class(of: type) -> str | None:
-    return _text(of)
+    found = _module_class(of)
+    return _text(of) if found is None else ast.unparse(found)
 
 
 # Reading the text of all that a space of rules mentions takes .3 s, and most tasks of a process are of the same rules.
@@ -43,21 +46,44 @@ def _module_function(code: CodeType) -> ast.stmt | None:
     """The definition of a function, for one of a module itself. To parse a module once takes less than to find where
     each function ends in its text. `inspect` would look through all modules there are for each.
     """
-    linecache.checkcache(code.co_filename)
-    try:
-        found = _functions("".join(linecache.getlines(code.co_filename))).get(code.co_firstlineno)
-    except SyntaxError:
-        return None
+    found = _definitions_in(code.co_filename).functions.get(code.co_firstlineno)
     return found if getattr(found, "name", None) == code.co_name else None
 
 
+def _module_class(of: type) -> ast.stmt | None:
+    """The definition of a class, for one of a module itself: `inspect` would parse the module anew for each."""
+    try:
+        file = inspect.getsourcefile(of)
+    except (OSError, TypeError):  # of no file
+        return None
+    return None if file is None else _definitions_in(file).classes.get(of.__qualname__)
+
+
+@dataclass(frozen=True)
+class _Definitions:
+    """What a module defines, without docstrings: functions by their first lines, classes by their names."""
+
+    functions: Mapping[int, ast.stmt]
+    classes: Mapping[str, ast.stmt]
+
+
+def _definitions_in(file: str) -> _Definitions:
+    linecache.checkcache(file)
+    try:
+        return _definitions("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return _Definitions({}, {})
+
+
 @lru_cache(maxsize=64)
-def _functions(text: str) -> Mapping[int, ast.stmt]:
-    """The functions of a module, without docstrings, by their first lines. Raises SyntaxError."""
-    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for node in found:
-        _drop_docstrings(node)
-    return {min(n.lineno for n in (node, *node.decorator_list)): node for node in found}
+def _definitions(text: str) -> _Definitions:
+    """The definitions of a module with this text. Raises SyntaxError."""
+    module = ast.parse(text)
+    _drop_docstrings(module)
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    by_line = {min(n.lineno for n in (node, *node.decorator_list)): node for node in functions}
+    return _Definitions(by_line, {node.name: node for node in reversed(classes)})
 
 
 def _text(of: Callable[..., Any] | CodeType) -> str | None:

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from metasched.lang import load_program
 from metasched.operators import TWELVE, expert, load
 from metasched.operators.experts import expert_names
 from metasched.reference.execution import reference
+from tests.support.kept_workers import brief_searches
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,6 +68,29 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         main()
     assert end.value.code == 2
     return capsys.readouterr().err
+
+
+def forget_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("METASCHED_TORCH", "METASCHED_TVM"))]:
+        monkeypatch.delenv(name)
+
+
+# Runs a benchmark in its short form, with these arguments, and returns what it printed.
+Quickly = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Quickly]:
+    """Without peers, and in this process, so that its searches look at few candidates."""
+    forget_peers(monkeypatch)
+
+    def run(*arguments: str) -> list[dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments, "--quick", "--json"])
+        assert main() == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    with brief_searches():
+        yield run
 
 
 def test_without_a_name_all_are_listed() -> None:
@@ -153,8 +179,7 @@ def test_records_of_tvm_are_found_by_the_operator(tmp_path: Path) -> None:
 def test_tvm_needs_both_a_python_and_records(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in set(os.environ) - set(without_peers()):
-        monkeypatch.delenv(name)
+    forget_peers(monkeypatch)
     said = refused(monkeypatch, capsys, "kernels", "--tvm-python", "python")
     assert "--tvm-python and --tvm-records go together" in said
 
@@ -232,16 +257,8 @@ def test_regrets_of_several_parts_are_summarised(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_short_list_is_compared_with_the_best_known() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "short_list", "--quick", "--only", "SFM", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    shape, softmax = (json.loads(line) for line in done.stdout.splitlines())
+def test_the_short_list_is_compared_with_the_best_known(quickly: Quickly) -> None:
+    shape, softmax = quickly("short_list", "--only", "SFM")
     regrets = [value for name, value in shape.items() if name.endswith("_regret")]
     assert len(regrets) >= len(JUDGED)
     assert min(regrets) == 1
@@ -256,17 +273,8 @@ def test_operators_of_the_sweep_are_named(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 @pytest.mark.slow
-def test_guesses_are_compared_with_a_search() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "guess", "--quick", "--only", "NRM", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        env=without_peers(),
-    )
-    notes, *lines = (json.loads(line) for line in done.stdout.splitlines())
+def test_guesses_are_compared_with_a_search(quickly: Quickly) -> None:
+    notes, *lines = quickly("guess", "--only", "NRM")
     assert any("PyTorch left out" in note for note in notes["notes"])
     assert [line["case"].split()[0] for line in lines] == ["NRM", "NRM,", "all,"]
     assert lines[0]["ours_ms"] > 0
@@ -275,24 +283,9 @@ def test_guesses_are_compared_with_a_search() -> None:
     assert lines[-1]["tuned_to_guess"] > 0
 
 
-def without_peers() -> dict[str, str]:
-    return {
-        name: value for name, value in os.environ.items() if not name.startswith(("METASCHED_TORCH", "METASCHED_TVM"))
-    }
-
-
 @pytest.mark.slow
-def test_kernels_are_timed_and_their_rates_shown() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "kernels", "--quick", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        env=without_peers(),
-    )
-    notes, small, odd = (json.loads(line) for line in done.stdout.splitlines())
+def test_kernels_are_timed_and_their_rates_shown(quickly: Quickly) -> None:
+    notes, small, odd = quickly("kernels")
     assert any("PyTorch left out" in note for note in notes["notes"])
     assert any("TVM left out" in note for note in notes["notes"])
     assert small["case"] == "matmul 128^3"

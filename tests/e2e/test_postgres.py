@@ -1,10 +1,9 @@
-"""The package that keeps records in PostgreSQL, installed with pip: found by its entry point, imported when named."""
+"""The package that keeps records in PostgreSQL, installed: found by its entry point, imported when named."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 from metasched.database import open_database
 from metasched.errors import MetaschedError
 from tests.support.database_records import sound
+from tests.support.installing import install
 from tests.support.postgres import PACKAGE, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 Run = Callable[..., str]
@@ -23,14 +23,7 @@ Run = Callable[..., str]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Runs metasched where the package is installed."""
-    shutil.copytree(PACKAGE, tmp_path / "source")  # setuptools leaves its own files beside what it builds
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
-    site = str(tmp_path / "site")
-    subprocess.run(
-        [sys.executable, *install, "--no-build-isolation", "--target", site, str(tmp_path / "source")],
-        check=True,
-        timeout=120,
-    )
+    site = str(install(PACKAGE, tmp_path))
 
     def metasched(*arguments: str) -> str:
         done = subprocess.run(

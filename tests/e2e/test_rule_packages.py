@@ -1,16 +1,17 @@
-"""A package of somebody else's that ships rules: installed with pip, it is found, documented, used and tried."""
+"""A package of somebody else's that ships rules: installed, it is found, documented, used and tried."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.installing import install
 
 PACKAGE = Path(__file__).parent / "packages" / "metasched_toy_rules"
 PROGRAM = """\
@@ -32,14 +33,7 @@ for command in json.loads(sys.argv[1]):
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """What commands print, which run in a folder, in an environment where the package is installed."""
     folder = tmp_path_factory.mktemp("packages")
-    shutil.copytree(PACKAGE, folder / "source")  # setuptools leaves its own files beside what it builds
-    site = folder / "site"
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
-    subprocess.run(
-        [sys.executable, *install, "--no-build-isolation", "--target", str(site), str(folder / "source")],
-        check=True,
-        timeout=120,
-    )
+    site = install(PACKAGE, folder)
     (folder / "scale.ms").write_text(PROGRAM)
 
     def metasched(*commands: str) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from metasched.cost.model import Model
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.search.arms import transferred
 from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Arms
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
@@ -19,7 +20,9 @@ from metasched.target import Target
 # Tests that are not about timing show that it is done: candidates are timed briefly.
 BRIEFLY = TimingPlan(sample_s=2e-4, samples=1, visits=2, apart_s=0.0)
 # Nor are they about what is found: few candidates are looked at before one is measured.
-_FEW = EvolutionConfig(population=96, generations=2, structures=StructureConfig(structures=3, bred=2))
+_FEW = EvolutionConfig(population=48, generations=2, structures=StructureConfig(structures=2, bred=1))
+# And of what is known of other sizes, the nearest is carried over.
+_NEIGHBOURS, _STRUCTURES = 2, 1
 
 
 @contextmanager
@@ -32,6 +35,8 @@ def brief_searches() -> Iterator[pytest.MonkeyPatch]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Evolution, "__init__", briefly)
+        patch.setattr(transferred, "MOST_NEIGHBOURS", _NEIGHBOURS)
+        patch.setattr(transferred, "MOST_STRUCTURES", _STRUCTURES)
         yield patch
 
 

@@ -14,6 +14,8 @@ SKIPS = re.compile(r"importorskip\(.(torch|onnxruntime)\b")
 
 def unmarked(source: str) -> list[int]:
     """The lines of what is skipped without a peer in a file of tests, and is not marked so, alone or with the file."""
+    if "importorskip" not in source:
+        return []
     body = ast.parse(source).body
     if any(isinstance(s, ast.Assign) and re.match(r"pytestmark = .*mark\.peers\b", ast.unparse(s)) for s in body):
         return []

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,18 @@ import pytest
 import metasched as ms
 from metasched import kernel_function
 from metasched.runtime.kernel import Origin
+from tests.support.kept_workers import kept_workers
 
 MATMUL = "C[i, j] = sum[k](A[i, k] * B[k, j])"
 # For what is of arguments, whatever the schedule: a guess in the smallest space is there soonest.
 PLAIN: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers() -> Iterator[None]:
+    """One set for all searches of this file, which look at few candidates."""
+    with kept_workers():
+        yield
 
 
 @pytest.fixture(autouse=True)

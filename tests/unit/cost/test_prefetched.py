@@ -63,8 +63,8 @@ def test_the_longer_a_part_of_a_row_the_sooner_it_comes() -> None:
 
 
 def cycles_of_packed_matrix(panels: int, terms: int) -> float:
-    """What a vector times a matrix of panels, each in one piece, waits for memory: so many panels in turns, `terms` rows
-    of each."""
+    """What a vector times a matrix of panels, each in one piece, waits for memory: so many in turns, `terms` rows of
+    each."""
     head = "program product(A: f32[1, 4096], const B: f32[4096, 4096]) -> C: f32[1, 4096]:"
     sch = ms.Schedule(ms.parse_program(f"{head}\n    C[i, j] = sum[k < 4096](A[i, k] * B[k, j])"))
     packed = sch.cache_read(sch.get_block("C"), "B")

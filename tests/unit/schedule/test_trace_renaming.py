@@ -27,11 +27,14 @@ OTHER = ms.parse_program("""program b[M=14, Q=1](X: f32[M, M], W: f32[3, 3]) -> 
 """)
 
 
+MOST_SKETCHES, MOST_VARIANTS = 8, 2
+
+
 def candidates(program: ms.Program) -> list[Trace]:
     """One of each variant of each sketch."""
-    space, rng, out = ms.space(program, max_sketches=12), np.random.default_rng(0), []
+    space, rng, out = ms.space(program, max_sketches=MOST_SKETCHES), np.random.default_rng(0), []
     for n in range(len(space)):
-        for sketch in space.variants(n, 4):
+        for sketch in space.variants(n, MOST_VARIANTS):
             rows = sketch.repair(sketch.sample(rng, 16))
             rows = rows[sketch.mask(rows)]
             out += [sketch.trace_of(row) for row in rows[:1]]
@@ -42,8 +45,9 @@ def test_every_candidate_is_one_of_the_other_programs_space_and_comes_back() -> 
     assert ONE.structural_hash() == OTHER.structural_hash()
     traces = candidates(ONE)
     assert len(traces) > 4
-    space = ms.space(OTHER, max_sketches=12)
-    structures = {outline_of_trace(s.trace).structure for n in range(len(space)) for s in space.variants(n, 4)}
+    space = ms.space(OTHER, max_sketches=MOST_SKETCHES)
+    variants = (s for n in range(len(space)) for s in space.variants(n, MOST_VARIANTS))
+    structures = {outline_of_trace(s.trace).structure for s in variants}
     there = 0
     for trace in traces:
         renamed = in_names_of(trace, ONE, OTHER)

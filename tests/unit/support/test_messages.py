@@ -96,6 +96,8 @@ def files() -> list[Path]:
 
 
 def test_hints_are_rendered_in_one_place() -> None:
-    wrong = [f"{path}:{line}" for path in files() for line in rendered_hints(parsed(path))]
+    # What has the word nowhere need not be parsed.
+    named = [path for path in files() if "hint:" in path.read_text(encoding="utf-8").lower()]
+    wrong = [f"{path}:{line}" for path in named for line in rendered_hints(parsed(path))]
     assert not wrong, "errors take `hint=`, and other messages are made by `with_hint`:\n" + "\n".join(wrong)
     assert rendered_hints(parsed(RENDERS))

@@ -73,6 +73,23 @@ def test_those_of_other_packages_are_found_by_entry_points(ours: str, tmp_path: 
 ANSWER = 42
 
 
+def test_no_package_s_metadata_is_read_where_nothing_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes longer than all else, and only messages name packages."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    declare(tmp_path, "others", "answer = tests.unit.support.test_registry:ANSWER")
+    asked: list[object] = []
+    monkeypatch.setattr("metasched.support.registry.origin", lambda point: asked.append(point) or "others")
+    assert numbers().get("answer") == 42
+    assert asked == []
+    with pytest.raises(MetaschedError, match="of others"):
+        Registry(GROUP, "number", _refuse, MetaschedError).get("answer")
+    assert len(asked) == 1
+
+
+def _refuse(_: object) -> int:
+    raise UnfitError("it is refused")
+
+
 def test_a_name_that_is_not_there(ours: str) -> None:
     with pytest.raises(MetaschedError) as found:
         numbers(ours).get("tow")

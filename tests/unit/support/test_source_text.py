@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +43,12 @@ class Kind:
         """Documented."""
         return 1
 
+@functools.total_ordering
+class Marked(Kind):
+    """Documented."""
+    __lt__ = None
+    class Inner: pass
+
 def outer():
     def made(x):
         """Documented."""
@@ -74,6 +81,18 @@ def test_a_function_is_its_own_text_normalised(module: ModuleType, name: str) ->
     wanted = normalise_source(textwrap.dedent(inspect.getsource(of)))
     assert source_of(of) == source_of(of) == wanted
     assert "ocumented" not in wanted
+
+
+def test_a_class_is_its_own_text_normalised(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert source_of(module.Kind) == normalise_source(inspect.getsource(module.Kind))
+    assert source_of(module.Kind) == "class Kind:\n\n    def method(self):\n        return 1"
+    assert (
+        source_of(module.Marked)
+        == "@functools.total_ordering\nclass Marked(Kind):\n    __lt__ = None\n\n    class Inner:\n        pass"
+    )
+    assert source_of(module.Marked.Inner) == "class Inner:\n    pass"
+    assert source_of(type("Kind", (), {"__module__": "nowhere"})) is None
 
 
 def test_docstrings_are_gone_wherever_they_are(module: ModuleType) -> None:
