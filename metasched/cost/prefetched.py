@@ -67,8 +67,8 @@ def memory_slowdown(view: StatementView, access: int, level: Levels) -> Array:
     footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
     near = np.maximum(level, view.fits[0])
     if not np.all(far):
-        one_by_one = _followed_run(footprint, near)
-        beside = np.maximum(l3_slowdown(view, access, level), 1.0 + _row_start_factor(view, access, near, one_by_one))
+        begun = _row_start_factor(view, access, near, _followed_run(footprint, near))
+        beside: Array = np.maximum(l3_slowdown(view, access, level), 1.0 + begun)
         if not np.count_nonzero(far):
             return beside
     sharing = _place_count(footprint, element)
@@ -79,7 +79,7 @@ def memory_slowdown(view: StatementView, access: int, level: Levels) -> Array:
         return found
 
     run = take_level(footprint.run, near)
-    found = np.maximum(excess(run), _row_start_factor(view, access, near, run))
+    found: Array = np.maximum(excess(run), _row_start_factor(view, access, near, run))
     for rows, run in _rows_in_turns(footprint, near):
         unseen = np.clip((rows - _FOLLOWED) / (_TOO_MANY - _FOLLOWED), 0.0, 1.0)
         again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost_share(rows / sharing), _AGAIN * unseen)

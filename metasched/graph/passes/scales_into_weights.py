@@ -2,8 +2,9 @@
 
 A chain of sums and products with constants is a factor and an offset, each an array over the indices that the
 constants have: both are computed once. A chain that does something else is left as it is: adding and taking away a
-large number rounds, and a product of large numbers may be infinite. Where the value is a sum of products with weights,
-and the factor goes along dimensions that the weights have, the weights are multiplied by it, and nothing is left of it.
+large number rounds, and a product of large numbers may be infinite. So is a number that is only divided before it is
+rounded to a byte: ties stay ties. Where the value is a sum of products with weights, and the factor goes along
+dimensions that the weights have, the weights are multiplied by it, and nothing is left of it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
     Apply,
     Axis,
+    FloatLit,
     IfElse,
     IntLit,
     Name,
@@ -43,6 +45,8 @@ from metasched.target import Target
 
 # What an offset is of the sum of its terms' sizes where they cancel out: a few units in the last place.
 _CANCELLED = 2.0**-20
+# What chains are worked out in: floats, and what bytes are rounded from.
+_RESULTS = (DType.F32, DType.U8, DType.I8)
 
 
 @graph_pass(after=("fusion",))
@@ -96,7 +100,7 @@ class _Weights:
         axes = _axes_of(site, e)
         shape = tuple(site.extents[axis] for axis in axes)
         used = tuple(dict.fromkeys(read.buffer for read in reads(e)))
-        types = {name: site.stages.types[name] for name in used} | {"=": ValueType(site.dtype, shape)}
+        types = {name: site.stages.types[name] for name in used} | {"=": ValueType(DType.F32, shape)}
         stage = Stage(None, "=", tuple(Axis(axis) for axis in axes), e)
         made, inputs, _ = canonical(Stages(types, used, frozenset(used), ("=",), (stage,)))
         given = tuple(site.given[name] for name in inputs)
@@ -119,8 +123,9 @@ class _Site:
     extents: dict[str, int]
 
     @property
-    def dtype(self) -> DType:
-        return self.stages.types[self.stage.buffer].dtype
+    def quantises(self) -> bool:
+        """Whether the stage makes bytes: what it rounds to them may be a tie."""
+        return self.stages.types[self.stage.buffer].dtype is not DType.F32
 
 
 def _rewritten(node: Compute, weights: _Weights) -> Compute:
@@ -143,7 +148,7 @@ def _fold_one_chain(stages: Stages, given: dict[str, str], weights: _Weights) ->
     """The stages with one chain worked out; None where there is none. `given` gets the names of new constants."""
     constants = frozenset(name for name in stages.inputs if given[name] in weights.arrays)
     for stage in stages.stages:
-        if isinstance(stage.value, Reduce) or stages.types[stage.buffer].dtype is not DType.F32:
+        if isinstance(stage.value, Reduce) or stages.types[stage.buffer].dtype not in _RESULTS:
             continue
         site = _Site(stages, stage, given, constants, stages.extents(stage))
         for part in stage.value.walk():
@@ -157,7 +162,7 @@ def _fold_one_chain(stages: Stages, given: dict[str, str], weights: _Weights) ->
 
 def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights) -> Stages | None:
     types = site.stages.dtypes
-    if dtype_of(part, types) is not DType.F32 or any(types[read.buffer] is not DType.F32 for read in reads(part)):
+    if dtype_of(part, types) is not DType.F32 or (site.quantises and _only_divides(found)):
         return None
     if not list(reads(found.value)) or is_known(found.value, lambda read: read.buffer in site.constants):
         return None
@@ -181,6 +186,14 @@ def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
         stages, offset = _add_constant(stages, site, found.offset, weights)
         value = Operation(BinOp.ADD, value, offset)
     return _replace_part(stages, site.stage, part, value)
+
+
+def _only_divides(found: Affine) -> bool:
+    """Whether nothing is done to a value but that a constant divides it: a factor in its place would round anew."""
+    match found.factor:
+        case Operation(BinOp.DIV, FloatLit(1.0)):
+            return found.offset is None
+    return False
 
 
 def _is_sound(site: _Site, found: Affine, weights: _Weights) -> bool:
@@ -229,7 +242,7 @@ def _add_constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights)
         return stages, e
     axes, array = _axes_of(site, e), weights.constant(e, site)
     like = next((site.given[read.buffer] for read in reads(e)), "constant")
-    name = weights.add(like, array, site.dtype)
+    name = weights.add(like, array, DType.F32)
     own = f"={name}"
     site.given[own] = name
     types = {**stages.types, own: weights.types[name]}

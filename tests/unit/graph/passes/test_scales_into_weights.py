@@ -9,7 +9,7 @@ import metasched as ms
 from metasched.graph.ir import Graph
 from metasched.graph.passes.fusion import fusion
 from metasched.graph.passes.scales_into_weights import scales_into_weights
-from tests.support.graphs import context, network, require_equal
+from tests.support.graphs import by_reference, context, network, require_equal
 
 NORM = "float[3] s = {1, 2, 3}, float[3] b = {4, 5, 6}, float[3] m = {7, 8, 9}, float[3] v = {1, 2, 4}"
 ONES = ", ".join(["1", "2", "3", "-1"] * 3)
@@ -88,6 +88,26 @@ def test_rounding_by_a_large_number_is_kept() -> None:
     rounds = network(f"m (float[2, 3] x) => (y) <{MAGIC}> {{ a = Add(x, c)  y = Sub(a, c) }}")
     x = np.array([[0.3, 1.7, 0.25], [100.49, -2.6, 3]], np.float32)
     np.testing.assert_array_equal(rounds(x), [[0, 2, 0.25], [100, -3, 3]])
+
+
+BYTES = "float t = {0.3}, uint8 z = {3}"
+
+
+def test_what_is_rounded_to_bytes_is_scaled_once() -> None:
+    body = f"m (float[2, 3] x) => (y) <{NORM}, {BYTES}> {{ n = Mul(x, s)  a = Add(n, b)  y = QuantizeLinear(a, t, z) }}"
+    graph = network(body).graph
+    made = scales_into_weights(fusion(graph, context()), context())
+    assert last_line(made) == "Y[i0, i1] = u8(min(max(rint(A[i0, i1] * B[i1] + C[i1]) + D[], 0.0), 255.0))"
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    (before,), (after,) = by_reference(graph, {"x": x}), by_reference(made, {"x": x})
+    np.testing.assert_array_equal(before, after)
+
+
+def test_what_is_only_divided_before_it_is_rounded_stays() -> None:
+    """So 1.5 times a scale is halfway between two bytes."""
+    body = f"m (float[2, 3] x) => (y) <{BYTES}> {{ y = QuantizeLinear(x, t, z) }}"
+    made = scales_into_weights(fusion(network(body).graph, context()), context())
+    assert "rint(A[i0, i1] / B[])" in last_line(made)
 
 
 def test_weights_that_others_read_stay() -> None:
