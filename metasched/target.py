@@ -12,6 +12,7 @@ from typing import Self
 
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
+from metasched.support.amx_permission import tiles_are_given
 from metasched.support.data_classes import dataclass
 from metasched.support.first_use import import_numba
 from metasched.support.imports import imports
@@ -87,6 +88,8 @@ _BUILDS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 # Of AMD's CPUs alone, where LLVM has use for what newer sets do as well: with it, code would run nowhere else.
 _LEFT_OUT_OF_CODE = frozenset({"sse4a"})
+# The registers of AMX, which a process has to ask the system for.
+_TILES = "amx-tile"
 # Of the numbers that fit in 64 bits, and of a text that a message shows.
 _MOST_DIGITS = 18
 _SHOWN_CHARACTERS = 40
@@ -127,7 +130,7 @@ class Target:
 
     @classmethod
     def detect(cls, threads: int | None = None) -> Self:
-        """This machine; `threads` defaults to the number Numba runs with."""
+        """This machine, without AMX where the system refuses it; `threads` defaults to the number Numba runs with."""
         name, features = _host()
         l1, l2, l3 = _caches()
         return cls(name, features, threads if threads is not None else _default_threads(), l1, l2, l3)
@@ -284,9 +287,16 @@ def _host() -> tuple[str, frozenset[str]]:
     llvm = imports.module("llvmlite.binding")
     found = llvm.get_host_cpu_features()
     missing = {f for f, on in found.items() if not on}
+    if not tiles_are_given():
+        missing.add(_TILES)
     # Virtual machines hide a set and leave what builds on it.
-    sound = (f for f, on in found.items() if on and missing.isdisjoint(base_features(f)))
+    sound = (f for f in found if missing.isdisjoint({f, *base_features(f)}))
     return llvm.get_host_cpu_name(), frozenset(sound)
+
+
+def tiles_are_refused() -> bool:
+    """Whether this CPU has AMX, and the system does not give processes its tile registers."""
+    return imports.module("llvmlite.binding").get_host_cpu_features().get(_TILES, False) and not tiles_are_given()
 
 
 @lru_cache(maxsize=1)

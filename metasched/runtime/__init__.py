@@ -2,7 +2,6 @@
 
 Its files, in reading order:
 
-- `amx_permission`: Whether the system permits a process to use AMX, which the CPU may have and the system refuse
 - `addresses`: Addresses of arrays, as compiled code takes them, and arrays at addresses that suit it
 - `shared_pool`: The pool of threads that a process has, whoever brings its code: this package, or a kernel that was
   exported

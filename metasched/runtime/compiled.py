@@ -29,8 +29,8 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer, Func
 from metasched.runtime import threads
 from metasched.runtime.addresses import data_pointer
-from metasched.runtime.amx_permission import NO_TILES
 from metasched.runtime.machine_check import lacking_here, refusal
+from metasched.support.amx_permission import NO_TILES
 from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

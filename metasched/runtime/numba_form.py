@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 from metasched.compiler.cpu.emit import runtime
 from metasched.errors import KernelError
 from metasched.runtime import threads
-from metasched.runtime.amx_permission import NO_TILES
 from metasched.runtime.compiled import CompiledKernel, KernelArgument
+from metasched.support.amx_permission import NO_TILES
 from metasched.support.messages import counted, with_hint
 from metasched.support.numba_internals import BaseTuple, TypingError, cgutils, empty_array, from_dtype, ir, types
 

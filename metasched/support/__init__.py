@@ -31,5 +31,6 @@ Its files, in reading order:
 - `by_identity`: Results of functions, remembered by the very objects that they were called with
 - `interrupts`: Ctrl-C put off while a change that must be whole is made
 - `stopwatch`: Time measurement: seconds of a call, and seconds by name
+- `amx_permission`: Whether the system permits a process to use AMX, which the CPU may have and the system refuse
 - `other_work`: What else uses this machine's cores meanwhile: other processes, and the host of a virtual machine
 """

@@ -29,6 +29,8 @@ Json = None | bool | int | float | str | list["Json"]
 
 _OWN = __name__.partition(".")[0]
 _OWN_RULES = f"{_OWN}.rules"  # they are code like a user's, and have no version of their own
+# Folders that packages are installed in beside those of `sysconfig`: a user's, Debian's, those that a path adds.
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _PLAIN_TYPES = (type(None), bool, int, float, str)
 
 
@@ -180,6 +182,8 @@ def _is_opaque(value: Any) -> bool:
 
 def _is_installed(file: Path) -> bool:
     """Whether a file lies where packages are installed."""
+    if not _PACKAGE_FOLDERS.isdisjoint(file.parts):
+        return True
     folders = sysconfig.get_paths()
     return any(file.is_relative_to(folders[name]) for name in ("purelib", "platlib", "stdlib"))
 

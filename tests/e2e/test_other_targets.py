@@ -35,9 +35,8 @@ VNNI = SAPPHIRE.without({"amx-tile", "avx512bf16"})
     ],
 )
 def test_a_guess_for_another_cpu(
-    operator: str, params: dict[str, Any], target: ms.Target, instruction: str | None, monkeypatch: pytest.MonkeyPatch
+    operator: str, params: dict[str, Any], target: ms.Target, instruction: str | None
 ) -> None:
-    monkeypatch.setattr("metasched.search.guesses.expert_guess.tiles_are_refused", lambda: False)
     program = operators.load(operator, **params)
     trace = ms.guess(program, target=target)
     func = trace.apply_to(program).func

@@ -147,7 +147,8 @@ def run(func: Func, target: Target, *arrays: np.ndarray[Any, Any]) -> TileModel:
     table = (ctypes.c_int64 * runtime.SLOTS)()
     threads.state.load()
     ctypes.memmove(table, threads.state.address, ctypes.sizeof(table))
-    table[runtime.LIMIT], table[runtime.TILES] = 1, 0
+    # Without Numba's number of threads, which counts once its layer is launched.
+    table[runtime.LIMIT], table[runtime.THREAD_COUNT], table[runtime.TILES] = 1, 0, 0
     text = emit(lower(func, target), target).text
     text = re.sub(r"declare .*@llvm\.x86\.avx512bf16\.dpbf16ps\.512\(.*\)", _DOT_BF16, text)
     text = text.replace("@llvm.x86.avx512bf16.dpbf16ps.512", "@emulated.dpbf16ps").replace("bfloat", "i16")

@@ -160,6 +160,20 @@ def test_a_machine_that_hides_an_instruction_set_has_none_that_build_on_it(monke
     assert features == {"avx", "avx2", "fma", "f16c", "crc32"}
 
 
+def test_a_machine_whose_system_refuses_tile_registers_has_no_amx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made for it runs: guesses, candidates of a search, what was kept while the system gave them."""
+    for cpu, given, found, refused in (
+        (True, True, {"avx2", "amx-tile", "amx-int8"}, False),
+        (True, False, {"avx2"}, True),
+        (False, False, {"avx2"}, False),
+    ):
+        seen = {"avx2": True, "amx-tile": cpu, "amx-int8": cpu}
+        monkeypatch.setattr(llvm, "get_host_cpu_features", lambda seen=seen: seen)
+        monkeypatch.setattr(target_module, "tiles_are_given", lambda given=given: given)
+        assert target_module._host.__wrapped__()[1] == found
+        assert target_module.tiles_are_refused() is refused
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -27,7 +27,7 @@ from metasched.graph.loop_node import ENDLESS
 from metasched.graph.running.execution_plan import RootOffset, TableAction
 from metasched.runtime import threads
 from metasched.runtime.addresses import pointer_place
-from metasched.runtime.amx_permission import NO_TILES
+from metasched.support.amx_permission import NO_TILES
 from metasched.target import Target
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits
 from metasched.permissions import BY_DEFAULT, Allowed
-from metasched.runtime.amx_permission import tiles_are_refused
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.annotations.blocked_sum import blocked_sum
 from metasched.schedule.annotations.non_temporal import non_temporal
@@ -231,6 +230,4 @@ def obstacle_to(func: Func, target: Target) -> str | None:
         require_features(lower(func, target), target)
     except BuildError as error:
         return error.reason
-    if any(intrinsic.tiles for intrinsic in _intrinsics(func)) and tiles_are_refused():
-        return "the system gives no tile registers"
     return None

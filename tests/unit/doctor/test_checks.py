@@ -15,6 +15,7 @@ from metasched.doctor.examined import Examined
 from metasched.doctor.finding import Finding, Standing
 from metasched.support import other_work
 from metasched.target import Target
+from tests.support.targets import AVX512
 
 HERE = Target.detect(threads=1)
 
@@ -64,11 +65,9 @@ def test_more_threads_than_cores_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_amx_that_the_system_refuses_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiles = Target(HERE.name, HERE.features | {"amx-tile"}, 1, HERE.l1, HERE.l2, HERE.l3)
-    monkeypatch.setattr(instruction_sets, "tiles_are_given", lambda: False)
-    assert instruction_sets.check(Examined(tiles, tmp_path)).state is Standing.PROBLEM
-    monkeypatch.setattr(instruction_sets, "tiles_are_given", lambda: True)
-    assert instruction_sets.check(Examined(tiles, tmp_path)).state is Standing.GOOD
+    for refused, state in ((True, Standing.PROBLEM), (False, Standing.GOOD)):
+        monkeypatch.setattr(instruction_sets, "tiles_are_refused", lambda refused=refused: refused)
+        assert instruction_sets.check(Examined(AVX512, tmp_path)).state is state
 
 
 def test_a_machine_that_has_not_measured_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

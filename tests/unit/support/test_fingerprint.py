@@ -269,3 +269,20 @@ def test_it_is_the_same_in_other_processes(tmp_path: Path) -> None:
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "by_name"), [("lib/python3/dist-packages", True), ("site-packages", True), ("own", False)]
+)
+def test_a_package_counts_by_name_and_version_wherever_packages_lie(
+    folder: str, by_name: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's own folder, Debian's, one that a path adds: where `pip` puts packages is one of many."""
+    found = []
+    for limit in (1, 2):
+        module = ModuleType("some_package")
+        module.__dict__.update(__version__="1.0", __file__=str(tmp_path / folder / "some_package" / "__init__.py"))
+        exec(f"def helper(x, limit={limit}): return x", vars(module))
+        monkeypatch.setitem(sys.modules, "some_package", module)
+        found.append(fingerprint(module.helper))
+    assert (found[0] == found[1]) is by_name

@@ -40,7 +40,7 @@ class Arithmetic:
         self._text = text
         self._declarations = declarations
         self.native = native
-        self._halves = Halves(text, native_f16=native.converts_f16)
+        self._halves = Halves(text, declarations, native)
         self._flags = _STRICT_FLAGS
 
     def opaque(self, value: SSAValue) -> SSAValue:

@@ -9,6 +9,7 @@ in every lane (after F. Giesen, "Float to half conversion", 2012). Those of 8 bi
 from __future__ import annotations
 
 from metasched.compiler.cpu.emit.float_bits import FloatBits
+from metasched.compiler.cpu.emit.native import Native
 from metasched.compiler.cpu.emit.small_floats import SmallFloats
 from metasched.compiler.cpu.emit.small_integers import SmallIntegers
 from metasched.compiler.cpu.emit.text import FunctionText
@@ -20,14 +21,15 @@ _INFINITY = 0x7F800000
 
 
 class Halves:
-    """Emits the conversions into a function; `native_f16` says that the target has instructions for f16."""
+    """Emits the conversions into a function; `native` says which instructions for f16 the target has."""
 
-    def __init__(self, text: FunctionText, *, native_f16: bool) -> None:
+    def __init__(self, text: FunctionText, declarations: dict[str, str], native: Native) -> None:
         self._text = text
+        self._declarations = declarations
         self._on = FloatBits(text)
         self._small = SmallFloats(self._on)
         self._small_integers = SmallIntegers(self._on)
-        self._native_f16 = native_f16
+        self._native = native
 
     def extend(self, half: SSAValue) -> SSAValue:
         """A number of storage in the type that it is computed in: exact."""
@@ -37,9 +39,9 @@ class Halves:
         if half.dtype is DType.BF16:
             return on.bits_to_f32(on.apply_number("shl", on.convert("zext", half, DType.I32), 16))
         if half.dtype is not DType.F16:
-            by_f16 = self._native_f16 and self._small.fits_f16_codes(half.dtype)
+            by_f16 = self._native.converts_f16 and self._small.fits_f16_codes(half.dtype)
             return self._small.extend_by_f16(half) if by_f16 else self._small.extend(half)
-        if self._native_f16:
+        if self._native.converts_f16:
             return on.emit(f"fpext {self._cast_to_half(half)} to {type_text(DType.F32, half.width)}", DType.F32, half)
         return self._extend_f16(half)
 
@@ -51,7 +53,7 @@ class Halves:
             return self._round_bf16(value)
         if to is not DType.F16:
             return self._small.round(value, to)
-        if self._native_f16:
+        if self._native.converts_f16:
             return self._round_f16_native(value)
         return self._round_f16(value)
 
@@ -77,7 +79,15 @@ class Halves:
     def _round_f16_native(self, value: SSAValue) -> SSAValue:
         type_ = f"<{value.width} x half>" if value.width else "half"
         half = self._text.emit_pure(f"fptrunc {value.typed} to {type_}")
+        if self._native.computes_f16:
+            half = self._fence(half, type_, value.width)
         return self._on.emit(f"bitcast {type_} {half} to {type_text(DType.F16, value.width)}", DType.F16, value)
+
+    def _fence(self, half: str, type_: str, width: int) -> str:
+        """A rounded value that stays rounded: a product in f16 would be joined with the sum that it is a term of."""
+        symbol = f"@llvm.arithmetic.fence.{f'v{width}f16' if width else 'f16'}"
+        self._declarations[symbol] = f"declare {type_} {symbol}({type_})"
+        return self._text.emit_pure(f"call {type_} {symbol}({type_} {half})")
 
     def _extend_f16(self, half: SSAValue) -> SSAValue:
         on = self._on

@@ -7,6 +7,8 @@ from metasched.target import Target
 
 # Each of these sets has instructions that convert f16; LLVM takes f16c for absent without avx.
 _F16_CONVERSION_FEATURES = (frozenset({"f16c", "avx"}), frozenset({"avx512fp16", "avx"}), frozenset({"fullfp16"}))
+# With these LLVM does one operation of f32 on f16 that is extended, whose result is rounded, in f16 itself.
+_F16_ARITHMETIC_FEATURES = frozenset({"avx512fp16", "fullfp16"})
 # vscalefps and vscalefpd, in vectors of every size
 _SCALING_FEATURES = frozenset({"avx512f", "avx512vl"})
 
@@ -16,14 +18,15 @@ _MASK_FEATURES = frozenset({"avx512f", "avx512vl", "avx512bw"})
 
 @dataclass(frozen=True)
 class Native:
-    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors. `gathers`, `registers`: as in
-    `Target`.
+    """`converts_f16`: between f16 and f32, in vectors. `computes_f16`: in f16, too. `scales`: x * 2^n, in vectors.
+    `gathers`, `registers`: as in `Target`.
 
     `masks`: a vector is loaded or picked by a mask in about the time of a plain load. AVX2's loads under masks take
     several times that, so that a branch around them is better where one condition decides for all lanes.
     """
 
     converts_f16: bool = False
+    computes_f16: bool = False
     scales: bool = False
     gathers: bool = False
     masks: bool = False
@@ -34,7 +37,8 @@ class Native:
         features = target.features
         converts = any(needed <= features for needed in _F16_CONVERSION_FEATURES)
         masks = features >= _MASK_FEATURES
-        return cls(converts, features >= _SCALING_FEATURES, target.gathers, masks, target.registers)
+        computes = not features.isdisjoint(_F16_ARITHMETIC_FEATURES)
+        return cls(converts, computes, features >= _SCALING_FEATURES, target.gathers, masks, target.registers)
 
 
 NO_FEATURES = Native()

@@ -20,6 +20,7 @@ from metasched.errors import BuildError, KernelError, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
 from metasched.reference.execution import reference
+from metasched.runtime import threads
 from metasched.runtime.compiled import build, compile_func
 from metasched.runtime.export import loader
 from metasched.schedule.tensor import intrinsics
@@ -199,6 +200,16 @@ def test_pairs_of_bf16() -> None:
 def test_pairs_of_bf16_that_are_apart() -> None:
     text = DOT.replace("B: bf16[K // 2, N, 2]", "B: bf16[N, K]").replace("B[k // 2, j, k % 2]", "B[j, k]")
     modelled(dotted(text))
+
+
+def test_the_model_has_one_thread_where_numba_says_how_many_there_are() -> None:
+    """Its layer may have been launched by any test before."""
+    sch = tiled("tile_i8i8_amx", M=512)
+    sch.parallel(sch.get_loops(sch.get_block("dot"))[0])
+    threads.state.load()
+    threads.state.launch_numba()
+    args = arguments(sch.program.func)
+    assert run(sch.func, ABLE.with_threads(2), *args, np.empty((512, 64), np.int32)).done["ldtilecfg"] == 1
 
 
 @pytest.mark.parametrize("name", [*TILES, "dot_bf16_avx512"])

@@ -7,8 +7,6 @@ import platform
 import sys
 from functools import cache
 
-from metasched.target import Target
-
 NO_TILES = (
     "this system does not give the process AMX's tile registers (arch_prctl with ARCH_REQ_XCOMP_PERM). Linux has them "
     "from 5.16 on, and containers and virtual machines may be without; use a trace without intrinsics on tiles"
@@ -25,8 +23,3 @@ def tiles_are_given() -> bool:
     mask = ctypes.c_uint64(0)
     status = ctypes.CDLL(None).syscall(_SYS_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, ctypes.byref(mask))
     return status == 0 and bool(mask.value >> _XTILEDATA & 1)
-
-
-def tiles_are_refused() -> bool:
-    """Whether this CPU has AMX, and the system does not give its tile registers. It says nothing about other CPUs."""
-    return "amx-tile" in Target.detect(threads=1).features and not tiles_are_given()
