@@ -9,6 +9,7 @@ from metasched.rules.consumers import has_same_elements, reuses
 import metasched as ms
 
 INLINED, KEPT = "inlined", "kept"
+_BYTE = 8  # bits
 
 
 @ms.rule
@@ -20,7 +21,8 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64, often: int
     activation, and is read by anything but another of its kind is left to `multi_level_tiling`: with a tile, it is
     computed once and stored in place of the sum. Structural choices: a block that reads dimensions in another order,
     such as a transpose, is inlined, or kept for `compute_location` to place; and so is one with a division or a root,
-    where a reduction reads it again and again, or with any arithmetic, where it does so `often`.
+    where a reduction reads it again and again, or with any arithmetic, where it does so `often` or the results are
+    bytes, which instructions multiply if they are in memory.
 
     Args:
         largest: operations that a block may have after inlining what it reads more than once.
@@ -36,7 +38,8 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64, often: int
     repeated = _count_repeats(sch, info)
     if info.costly and repeated > 1 and sch.choose("division", [INLINED, KEPT]) == KEPT:
         return None
-    if not info.costly and info.operations and repeated >= often and sch.choose("arithmetic", [INLINED, KEPT]) == KEPT:
+    worth_keeping = repeated >= often or (repeated > 1 and info.dtype.bits == _BYTE)
+    if not info.costly and info.operations and worth_keeping and sch.choose("arithmetic", [INLINED, KEPT]) == KEPT:
         return None
     sch.compute_inline(block)
     return None

@@ -70,6 +70,18 @@ program scatter_matrix[N=12, M={}](X: f32[N, M], m: f32[M]) -> C: f32[M, M]:
     assert {sketch.structure.get("inline(centred)/arithmetic") for sketch in few} == {None}
 
 
+def test_bytes_that_few_terms_repeat_are_a_choice() -> None:
+    """In memory they are operands of instructions."""
+    text = """
+program centred_product[M=4](X: u8[32, 32], Y: i8[M, 32]) -> C: i32[M, 32]:
+    centred: D[k, j] = u8(X[k, j] - 3)
+    product: C[i, j] = sum[k](i32(D[k, j]) * i32(Y[i, k]))
+"""
+    one, few = (ms.space(ms.parse_program(text, M=m), rules="inline") for m in (1, 4))
+    assert {sketch.structure.get("inline(centred)/arithmetic") for sketch in few} == {"inlined", "kept"}
+    assert {sketch.structure.get("inline(centred)/arithmetic") for sketch in one} == {None}
+
+
 @pytest.mark.parametrize("call", ["exp2", "expm1", "log1p", "log2", "exp", "tanh"])
 def test_expensive_functions_are_not_repeated(call: str) -> None:
     found = reasons(NORMALISED.format(f"{call}(X[i, k]) * D[k]"), "inline")
