@@ -74,8 +74,10 @@ class StructureBreeding:
             ranked = now.ranked_arms()
             born: dict[int, Described] = {}
             for _ in range(2 * each if ranked else 0):
+                if len(born) == each:
+                    break
                 mother, child = self._child(now, ranked)
-                if child is not None and child not in born and not now.pool.has_rows(child) and len(born) < each:
+                if child is not None and child not in born and not now.pool.has_rows(child):
                     born[child] = self.newborn(now, mother, child)
             now.add_described(born)
 
