@@ -359,8 +359,12 @@ def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     near, *far = view.traffic
     in_two_lines = [_line_slowdown(view, n) for n in range(len(near))]
+    # Most programs leave no buffer to memory, and many none to the third cache.
     from_l3, from_memory = (
-        [traffic * in_two_lines[n] * longer(view, n, level) for n, traffic in enumerate(moved)]
+        [
+            traffic * in_two_lines[n] * longer(view, n, level) if np.count_nonzero(traffic) else traffic
+            for n, traffic in enumerate(moved)
+        ]
         for longer, moved, level in zip((l3_slowdown, memory_slowdown), far, view.fits[1:], strict=True)
     )
     share = (1.0 + _waiting_share(view)) / speedup
@@ -372,7 +376,8 @@ def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
     l3 = total(from_l3) / view.core.l3_bytes * share * read
     memory = total(from_memory) / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     steady = _overlap_cycles(core, l2, l3, memory)
-    late = total([traffic * unprefetched_cycles(view, n) for n, traffic in enumerate(far[0])]) * share * read
+    waits = [traffic * unprefetched_cycles(view, n) for n, traffic in enumerate(far[0]) if np.count_nonzero(traffic)]
+    late = total(waits) * share * read if waits else view.full(0.0)
     # What is not compiled has no time: it is not to be chosen.
     refused = np.where(_code_copies(view) > MAX_COPIES, np.float32(_REFUSED_SLOWDOWN), np.float32(1.0))
     return {
