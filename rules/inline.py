@@ -38,11 +38,18 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64, often: int
     repeated = _count_repeats(sch, info)
     if info.costly and repeated > 1 and sch.choose("division", [INLINED, KEPT]) == KEPT:
         return None
-    worth_keeping = repeated >= often or (repeated > 1 and info.dtype.bits == _BYTE)
-    if not info.costly and info.operations and worth_keeping and sch.choose("arithmetic", [INLINED, KEPT]) == KEPT:
+    if not info.costly and info.operations and _keeps_arithmetic(sch, info, repeated, often):
         return None
     sch.compute_inline(block)
     return None
+
+
+def _keeps_arithmetic(sch: ms.Schedule, info: ms.BlockInfo, repeated: float, often: int) -> bool:
+    """Whether arithmetic that a reduction repeats is kept, if it may be worth it: bytes rather than anything else, as
+    what reads them is the faster by several times where an instruction multiplies them."""
+    if info.dtype.bits == _BYTE and repeated > 1:
+        return sch.choose("arithmetic", [KEPT, INLINED]) == KEPT
+    return repeated >= often and sch.choose("arithmetic", [INLINED, KEPT]) == KEPT
 
 
 def _find_obstacle(info: ms.BlockInfo) -> str | None:
