@@ -151,13 +151,25 @@ def _fold_one_chain(stages: Stages, given: dict[str, str], weights: _Weights) ->
         if isinstance(stage.value, Reduce) or stages.types[stage.buffer].dtype not in _RESULTS:
             continue
         site = _Site(stages, stage, given, constants, stages.extents(stage))
-        for part in stage.value.walk():
-            if isinstance(part, SourceExpr):
-                found = affine_form(part, lambda read: read.buffer in constants)
-                made = _fold_chain(site, part, found, weights) if found.steps else None
-                if made is not None:
-                    return made
+        for part in _open_parts(site):
+            found = affine_form(part, lambda read: read.buffer in constants)
+            made = _fold_chain(site, part, found, weights) if found.steps else None
+            if made is not None:
+                return made
     return None
+
+
+def _open_parts(site: _Site) -> Iterator[SourceExpr]:
+    """What chains are looked for in: all of a stage that makes floats, and of bytes what is rounded to the nearest.
+
+    What is cut off, as in `u8(x * c)`, is often a whole number, and could become one less.
+    """
+    for node in site.stage.value.walk():
+        if not site.quantises:
+            if isinstance(node, SourceExpr):
+                yield node
+        elif isinstance(node, Apply) and node.func == "rint":
+            yield from (part for part in node.walk() if isinstance(part, SourceExpr))
 
 
 def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights) -> Stages | None:

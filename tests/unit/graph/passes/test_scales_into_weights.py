@@ -97,10 +97,19 @@ def test_what_is_rounded_to_bytes_is_scaled_once() -> None:
     body = f"m (float[2, 3] x) => (y) <{NORM}, {BYTES}> {{ n = Mul(x, s)  a = Add(n, b)  y = QuantizeLinear(a, t, z) }}"
     graph = network(body).graph
     made = scales_into_weights(fusion(graph, context()), context())
-    assert last_line(made) == "Y[i0, i1] = u8(min(max(rint(A[i0, i1] * B[i1] + C[i1]) + D[], 0.0), 255.0))"
+    assert last_line(made) == "Y[i0, i1] = u8(min(max(rint(A[i0, i1] * B[i1] + C[i1]) + f32(D[]), 0.0), 255.0))"
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     (before,), (after,) = by_reference(graph, {"x": x}), by_reference(made, {"x": x})
     np.testing.assert_array_equal(before, after)
+
+
+def test_what_is_cut_off_to_bytes_stays() -> None:
+    """Step by step 3 / 10 * 10 is 3, and 3 times what the two are together may be a little less."""
+    body = f"""m (float[2, 3] x) => (y) <{NORM}, float t = {{10}}> {{
+        n = Div(x, t)  a = Mul(n, t)  c = Mul(a, s)  y = Cast<to = 2>(c)
+    }}"""
+    made = scales_into_weights(fusion(network(body).graph, context()), context())
+    assert last_line(made) == "Y[i0, i1] = u8(A[i0, i1] / 10.0 * 10.0 * B[i1])"
 
 
 def test_what_is_only_divided_before_it_is_rounded_stays() -> None:
