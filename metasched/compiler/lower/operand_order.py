@@ -139,7 +139,9 @@ def _find_tile(body: NestStmt, storages: Mapping[str, Storage]) -> _Tile | None:
     if not isinstance(body, Assign) or body.reducer is None or body.guards or not loops or not loops[-1].is_vector:
         return None
     lanes, reads = loops[-1], list(dict.fromkeys(body.reads))
-    if storages[body.array].kind is not ArrayKind.REGISTER or lanes.extent % lanes.lanes or len(reads) != 2:
+    if storages[body.array].kind is not ArrayKind.REGISTER or len(reads) != 2:
+        return None
+    if lanes.steps > 1 and lanes.extent % lanes.lanes:
         return None
     if lanes.var in body.reduction:
         return None  # each lane has a sum of its own

@@ -104,6 +104,19 @@ def test_a_tile_with_lanes_left_over_stays() -> None:
     assert loops(sch) == ["unrolled i in range(15):", "vector(16, unrolled) j in range(30):"]
 
 
+def test_rows_take_turns_where_a_vector_has_lanes_left_over() -> None:
+    # Of 27 accumulators of 12 lanes, with 9 broadcasts kept beside them, many were spilled.
+    text = """program contract[B=3, C=9, F=40](X: f32[C, F], Y: f32[F, B, 12]) -> Z: f32[B, C, 12]:
+    Z[b, c, d] = sum[f](X[c, f] * Y[f, b, d])"""
+    sch = Schedule(parse_program(text))
+    block = sch.get_block("Z")
+    b, c, d, f = sch.get_loops(block)
+    sch.reorder(f, b, c, d)
+    sch.vectorize(d, lanes=16)
+    sch.annotate(block, "unroll_limit", 128)
+    assert spilled(sch, WIDEST, SKYLAKE) == 0
+
+
 # Not 2 rows of 14 vectors, nor 7 rows of 4: of these, one vector is spilled, which costs less than to read all again.
 TILES = [(24, 1), (28, 1), (31, 1), (6, 4), (12, 2), (14, 2), (15, 2), (8, 3), (9, 3), (10, 3), (6, 5)]
 
