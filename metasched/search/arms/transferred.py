@@ -294,12 +294,19 @@ class _Transferring:
         sketch = self._sketch({**alike[0].sketch.structure, address: taken})
         if isinstance(sketch, str):
             return
-        wanted = [WantedNumbers(one.sketch.decisions(one.row), rounds) for one in alike]
+        wanted = [WantedNumbers(self._numbers_of(one), rounds) for one in alike]
         for one, best in zip(alike, best_rows(self._arm_of(sketch), self._model, wanted), strict=True):
             if best is not None:
                 dropped = (*one.dropped, (address, f"{why}; {decision_text(taken)} is tried here"))
                 row, decided = tuple(map(int, best.row)), one.decided | {address}
                 yield one, replace(one, sketch=sketch, row=row, score=best.score, dropped=dropped, decided=decided)
+
+    def _numbers_of(self, one: TransferredDecisions) -> dict[str, Decision]:
+        """The numbers of a candidate, also by the addresses that they have where another structure has the same loops
+        under other names."""
+        own = one.sketch.decisions(one.row)
+        general = {self._roles.general_address(address): number for address, number in own.items()}
+        return {name: number for said, number in general.items() for name in self._roles.own_texts(said)} | own
 
     def _by_estimate(self, before: TransferredDecisions, after: TransferredDecisions) -> TransferredDecisions:
         """What a choice makes of a candidate, scored by what it gains by the estimate: the model has learned from no

@@ -23,7 +23,7 @@ from metasched.support.data_classes import dataclass
 from metasched.support.integers import is_integer
 
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
-_DRAWN_ROWS = 32
+_DRAWN_ROWS = 256
 _VARIED_ROWS = 96
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.

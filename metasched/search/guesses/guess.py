@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -165,7 +165,7 @@ def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed
 class _Start:
     """The best that was known beforehand: an expert's trace, or what was carried over from a neighbour.
 
-    `whole` is false where the neighbour did not decide all of the structure: what it was measured with was another.
+    `sure` is false where nothing that is known decides all of the structure: what was measured had another.
     """
 
     trace: Trace
@@ -173,7 +173,7 @@ class _Start:
     expected: Expectation
     expert: ExpertCandidate | None = None
     neighbour: TransferredDecisions | None = None
-    whole: bool = True
+    sure: bool = True
 
     @property
     def name(self) -> str:
@@ -215,7 +215,7 @@ class _Guessing:
             return self._by_model(self._favourite(), why)
         # What is known is then of a CPU with more registers, or of tiles that this size does not have.
         sums_in_memory = bool(lower(start.func, self.target).warnings)
-        if sums_in_memory or not start.whole or self._leaves_room(start):
+        if sums_in_memory or not start.sure or self._leaves_room(start):
             found = self._favourite()
             if found is not None:
                 ratio = self._ratio(found.func, start.func)
@@ -229,8 +229,8 @@ class _Guessing:
     def _start(self) -> tuple[_Start | None, str]:
         """The best that is known beforehand, and why, where that is a neighbour's."""
         taken, transferred = self._by_expert(), self._transferred_start(whole=True)
-        if transferred is None and taken is None:
-            transferred = self._transferred_start(whole=False)
+        if taken is None:
+            transferred = self._or_in_part(transferred)
         if transferred is None:
             return taken, ""
         if taken is None:
@@ -239,6 +239,17 @@ class _Guessing:
         if ratio < CARRIED_BETTER_RATIO:
             return transferred, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
         return taken, ""
+
+    def _or_in_part(self, whole: _Start | None) -> _Start | None:
+        """What a neighbour decided wholly, or the most promising that one decided in part, where there is no other or
+        the model clearly prefers it.
+        """
+        in_part = self._transferred_start(whole=False)
+        if in_part is None:
+            return whole
+        if whole is None:
+            return replace(in_part, sure=False)
+        return in_part if self._ratio(in_part.func, whole.func) < BETTER_RATIO else whole
 
     def _by_expert(self) -> _Start | None:
         taken = self.choice.taken
@@ -255,7 +266,7 @@ class _Guessing:
             func = self._apply_trace(one.trace, one.name)
             if func is not None and obstacle_to(func, self.target) is None:
                 estimate = expectation_of(func, self.target, self.core)
-                return _Start(one.trace, func, estimate, neighbour=one, whole=whole)
+                return _Start(one.trace, func, estimate, neighbour=one)
         return None
 
     def _leaves_room(self, start: _Start) -> bool:
