@@ -41,7 +41,8 @@ def skip(reason: str) -> Skip:
 
     Raises RuleError where it is no text, or says nothing.
     """
-    if not reason:
+    given: object = reason
+    if not isinstance(given, str) or not given:
         raise RuleError(f"a rule skips a block for the reason {reason!r}: say in words why it does not apply")
     return Skip(reason)
 
