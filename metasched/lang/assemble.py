@@ -18,6 +18,7 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.ir.source_printer import print_program
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.elaborate import elaborate
 from metasched.lang.extents import bare_uses, stage_axes
 from metasched.lang.programs import read_programs
@@ -32,7 +33,6 @@ from metasched.lang.python_values import (
     Tensor,
     program_error,
 )
-from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.support.messages import listing
@@ -52,22 +52,22 @@ def assemble(
         LanguageError: with every mistake in the program.
     """
     definition = _definition(name, inputs, outputs, params)
-    definitions, report = read_programs(print_program(definition), FILE)
-    report.check()
+    definitions, diagnostics = read_programs(print_program(definition), FILE)
+    diagnostics.check()
     (reread,) = definitions
     assert reread == definition, "the canonical text of a program stands for the program"
-    return elaborate(reread, {}, report)
+    return elaborate(reread, {}, diagnostics)
 
 
 def infer_dtype(stage: Stage, symbols: tuple[Symbol, ...]) -> DType | None:
     """The dtype of a stage's value; None if it consists of numbers alone."""
-    report = Report("", FILE)
+    diagnostics = Diagnostics("", FILE)
     scalars = {s.name: s.dtype for s in symbols if isinstance(s, ScalarArgument)}
     buffers = {s.name: BufferInfo(s.name, s.dtype, None, NOWHERE) for s in symbols if isinstance(s, Tensor)}
     spatial, reduce = stage_axes(stage)
     axes = frozenset(axis.name for axis in spatial + reduce)
-    scope = StageScope(ProgramScope(Sizes(report), {}, scalars, buffers, {}), stage.buffer, axes)
-    return Values(scope, report).dtype(stage.value)
+    scope = StageScope(ProgramScope(Sizes(diagnostics), {}, scalars, buffers, {}), stage.buffer, axes)
+    return Values(scope, diagnostics).dtype(stage.value)
 
 
 def _definition(

@@ -6,7 +6,7 @@ from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.source import At
 
 
-class Report:
+class Diagnostics:
     """The mistakes found so far in one text."""
 
     def __init__(self, text: str, filename: str) -> None:
