@@ -12,7 +12,7 @@ from metasched.database.database_registry import DatabaseURLs, open_database, sh
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.nodes import Func
-from metasched.ir.program import Program
+from metasched.ir.program import Program, require_program
 from metasched.knowledge.library import KnowledgeLike
 from metasched.lang import load_program, parse_program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
@@ -94,6 +94,7 @@ def space(
     Sketches are made when they are looked at. Raises RuleError for a rule that is not there, ScheduleError for a
     condition that no random variable meets or a trace of another program.
     """
+    require_program(program)
     if target is not None:
         _require_kind("target", target, Target)
     described, seed = _space_like(rules, module, "module"), seed_of(seed)
@@ -182,7 +183,7 @@ def tune(
     NoRecord when no candidate was valid; its message counts the reasons. `ms.TuningSession` tunes several programs,
     and in steps.
     """
-    _require_kind("program", program, Program)
+    require_program(program)
     where = _target(target)
     searched = _space_like(rules, space)
     endless = trials is None and budget is None and patience is None
@@ -212,13 +213,12 @@ def _best_of(report: TuningReport, program: Program) -> Record:
 
 
 _WAYS_TO_MAKE = {
-    Program: "parse_program(text) or load_program(path)",
     Trace: "parse_trace(text) or Schedule.trace",
     Target: "Target.detect() or Target.parse(text)",
 }
 
 
-def _require_kind(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
+def _require_kind(name: str, value: object, kind: type[Trace] | type[Target]) -> None:
     if not isinstance(value, kind):
         given = a_or_an(type(value).__name__)
         raise MetaschedError(
@@ -310,7 +310,7 @@ def compile(  # noqa: A001
     this program and target, MetaschedError for arguments that do not go together.
     """
     _require_one_source(trace, db, trials, rules, knowledge, policy, inputs)
-    _require_kind("program", program, Program)
+    require_program(program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
         return _of_trials(program, trials, db, rules, where, allowed, knowledge, inputs)
@@ -420,7 +420,7 @@ def guess(
     it likes best of the default rules' space. Where `rules` are given, it is what the model likes best of theirs.
     `allow` and `knowledge` are as of `tune`.
     """
-    _require_kind("program", program, Program)
+    require_program(program)
     where, seed = _target(target), seed_of(seed)
     allowed = Allowed.of(allow)
     return best_guess(program, where, rules, seed, core=core_of(where), allowed=allowed, knowledge=knowledge).trace

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import log2
+from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
@@ -75,6 +76,8 @@ class Knowledge:
             return given
         if given == NONE:
             return NO_KNOWLEDGE
+        if not isinstance(given, str | PathLike):
+            raise KnowledgeError(f"`knowledge` is {given!r}, and not the path of a file", hint=_FILE_HINT)
         return cls(tuple(read_file(Path(given))))
 
     @cached_property

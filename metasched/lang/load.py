@@ -7,7 +7,7 @@ from pathlib import Path
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.program import Program
 from metasched.ir.source import At, ProgramDef, Setting
-from metasched.lang.diagnostics import Diagnostics
+from metasched.lang.diagnostics import Diagnostics, require_text
 from metasched.lang.elaborate import elaborate
 from metasched.lang.programs import read_programs
 from metasched.support.messages import did_you_mean, listing
@@ -28,6 +28,7 @@ def parse_program(text: str, /, **params: Setting) -> Program:
         LanguageError: when the text is wrong, holds no or several programs, or a parameter is unknown; it holds
             every mistake found, with line, column and hint.
     """
+    require_text("program", text, "load_program(path) reads one from a file")
     return _program(text.removeprefix(_MARK), "<text>", None, params)
 
 

@@ -31,7 +31,7 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_params, print_source
 from metasched.lang.decisions import print_decision, read_decision
-from metasched.lang.diagnostics import Diagnostics
+from metasched.lang.diagnostics import Diagnostics, require_text
 from metasched.lang.expressions import (
     SyntaxTree,
     ValueReader,
@@ -63,6 +63,7 @@ def parse_trace(text: str, filename: str = "<trace>") -> TraceData:
     Raises:
         LanguageError: with the first syntax error, or with every other mistake found.
     """
+    require_text("trace", text, "of a file, give what `path.read_text()` reads")
     try:
         data = _trace_lines().trace(text, _PLACES)
     except LanguageError:  # it is found again in the whole text, with its place there

@@ -19,7 +19,7 @@ from metasched.ir.affine import const
 from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
-from metasched.ir.program import Program
+from metasched.ir.program import Program, require_program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.permissions import Allow, Allowed, Permission
 from metasched.schedule.analysis import BlockInfo, describe_block
@@ -80,6 +80,7 @@ class Interpreter(PrimitiveMethods):
             raise MetaschedError(
                 f"`target` is {a_or_an(type(target).__name__)}, not a Target", hint="a seed is given as `seed=`"
             )
+        require_program(program)
         self.program = program
         self._target = target
         self.handler: Handler = handler if handler is not None else DrawFromPrior(seed)

@@ -13,6 +13,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Repair, Replay
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
+from metasched.support.messages import a_or_an
 from metasched.target import Target
 
 P = ParamSpec("P")
@@ -29,6 +30,8 @@ def module(fn: Callable[P, R]) -> Callable[P, R]:
         >>> sch = ms.Schedule(prog)
         >>> inlined(sch, "biased")
     """
+    if not callable(fn):
+        raise TypeError(f"a module is a function over a Schedule, not {a_or_an(type(fn).__name__)}")
 
     @functools.wraps(fn)
     def scoped(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -249,6 +249,9 @@ def rule(fn: RuleFunction) -> Rule:
 
     Raises RuleError for a function without a docstring, and for one with other parameters.
     """
+    given: object = fn
+    if not callable(given):
+        raise RuleError(f"a rule is made of a function `(sch, block)`, not of {given!r}")
     doc = documentation(fn)
     if doc is None:
         raise RuleError(
