@@ -27,7 +27,7 @@ from metasched.report.table import RecordTable, table_of
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.schedule.handlers import Policy, Repairs
-from metasched.schedule.trace import Schedule, Trace
+from metasched.schedule.trace import Schedule, Trace, require_trace
 from metasched.search.budget.goal import goal_of
 from metasched.search.guesses.guess import Guess
 from metasched.search.guesses.guess import guess as best_guess
@@ -43,8 +43,7 @@ from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
 from metasched.space.source import Conditioned, Given, Module
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
-from metasched.support.messages import a_or_an
-from metasched.target import Target
+from metasched.target import Target, require_target
 
 DEFAULT_TRIALS = 64
 ReportT = TypeVar("ReportT")
@@ -96,7 +95,7 @@ def space(
     """
     require_program(program)
     if target is not None:
-        _require_kind("target", target, Target)
+        require_target(target)
     described, seed = _space_like(rules, module, "module"), seed_of(seed)
     return space_of(program, described, target=target, allow=allow, max_sketches=max_sketches, seed=seed)
 
@@ -212,24 +211,10 @@ def _best_of(report: TuningReport, program: Program) -> Record:
     return report.best
 
 
-_WAYS_TO_MAKE = {
-    Trace: "parse_trace(text) or Schedule.trace",
-    Target: "Target.detect() or Target.parse(text)",
-}
-
-
-def _require_kind(name: str, value: object, kind: type[Trace] | type[Target]) -> None:
-    if not isinstance(value, kind):
-        given = a_or_an(type(value).__name__)
-        raise MetaschedError(
-            f"`{name}` is {given}, not {a_or_an(kind.__name__)}", hint=f"make one by {_WAYS_TO_MAKE[kind]}"
-        )
-
-
 def _target(target: Target | None) -> Target:
     if target is None:
         return Target.detect()
-    _require_kind("target", target, Target)
+    require_target(target)
     return target
 
 
@@ -347,7 +332,7 @@ def _of_trace(
     program: Program, trace: Trace, target: Target, allowed: Allowed | None, policy: Policy
 ) -> Kernel[Repairs]:
     """`allowed` is None where nothing was said of it: to give a trace is consent to what its steps do."""
-    _require_kind("trace", trace, Trace)
+    require_trace("trace", trace)
     if allowed is not None:
         _require_allowed(trace, allowed, program)
     schedule = trace.apply_to(program, policy)

@@ -337,3 +337,9 @@ def _cache(index: Path) -> tuple[int, int]:
     if kind == "Instruction" or size is None or not level.isdigit():
         return 0, 0
     return int(level), int(size[1]) * _UNITS[size[2]]
+
+
+def require_target(target: object, hint: str = "make one by Target.detect() or Target.parse(text)") -> None:
+    """Raises MetaschedError for what is no target, such as the text of one."""
+    if not isinstance(target, Target):
+        raise MetaschedError(f"`target` is {a_or_an(type(target).__name__)}, not a Target", hint=hint)

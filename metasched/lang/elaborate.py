@@ -11,7 +11,7 @@ from dataclasses import replace
 from keyword import iskeyword
 from numbers import Integral
 
-from metasched.dtypes import INDEX, DType, holds_range
+from metasched.dtypes import INDEX, DType, hint_for_type, holds_range
 from metasched.functions.registry import functions
 from metasched.ir.limits import MAX_RANK, SPLIT, too_large
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
@@ -106,9 +106,8 @@ class _Elaborator:
                 self._diagnostics.error(definition.at, message, hint)
             elif name in types:
                 if str(value) not in _DTYPES:
-                    hint = did_you_mean(str(value), _DTYPES) or "the element types are " + ", ".join(_DTYPES)
                     message = f"the parameter `{name}` is an element type, not {value!r}"
-                    self._diagnostics.error(definition.at, message, hint)
+                    self._diagnostics.error(definition.at, message, hint_for_type(str(value)))
             elif isinstance(value, bool) or not isinstance(value, Integral):
                 message = f"the parameter `{name}` is a whole number, not {value!r}"
                 self._diagnostics.error(definition.at, message)

@@ -13,7 +13,7 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from metasched.errors import MetaschedError, ScheduleError
+from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.highlight import html_text, show
@@ -51,10 +51,10 @@ from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.tensor import Mismatch
 from metasched.schedule.tensor import intrinsics as known_intrinsics
 from metasched.schedule.tensor_fit import TensorFit, fits_of
-from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, require_handle
 from metasched.schedule.versions import current_form
-from metasched.support.messages import a_or_an, counted, did_you_mean, with_hint
-from metasched.target import Target
+from metasched.support.messages import counted, did_you_mean, with_hint
+from metasched.target import Target, require_target
 
 T = TypeVar("T")
 
@@ -76,11 +76,9 @@ class Interpreter(PrimitiveMethods):
         allow: Allow = None,
         memo: StepMemo | None = None,
     ) -> None:
-        if target is not None and not isinstance(target, Target):
-            raise MetaschedError(
-                f"`target` is {a_or_an(type(target).__name__)}, not a Target", hint="a seed is given as `seed=`"
-            )
         require_program(program)
+        if target is not None:
+            require_target(target, "a seed is given as `seed=`")
         self.program = program
         self._target = target
         self.handler: Handler = handler if handler is not None else DrawFromPrior(seed)
@@ -395,6 +393,7 @@ class Interpreter(PrimitiveMethods):
 
     def _require_own(self, op: str, handle: BlockRV | LoopRV) -> None:
         """Require handles of this schedule: another may have other loops and blocks under the same labels."""
+        require_handle(op, handle)
         if handle.owner is not None and handle.owner is not self._owner:
             kind = "block" if isinstance(handle, BlockRV) else "loop"
             raise ScheduleError(

@@ -11,7 +11,7 @@ from metasched.ir.program import Program
 from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
 from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Repair, Replay
-from metasched.schedule.trace import Schedule, Trace
+from metasched.schedule.trace import Schedule, Trace, require_trace
 from metasched.schedule.values import BlockRV, LoopRV
 from metasched.support.messages import a_or_an
 from metasched.target import Target
@@ -77,6 +77,7 @@ def rerun(
     `Schedule.repairs`. Where the module fixes a decision itself, a different decision in the trace counts as out of
     support.
     """
+    require_trace("decisions", decisions)
     replay = Replay(decisions.decisions, policy, DrawFromPrior(seed))
     schedule = Schedule(program, target, handler=replay)
     fn(schedule)

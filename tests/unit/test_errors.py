@@ -136,6 +136,28 @@ def test_whatever_reads_a_text_says_so(reads: Callable[[Any], object], kind: str
         reads(Path("x.ms"))
 
 
+def test_handles_policies_and_decisions_of_another_kind() -> None:
+    sch = ms.Schedule(ADD)
+    for asks in (sch.describe, sch.name_of):
+        with pytest.raises(ms.ScheduleError, match=r"'B' is no handle\n  hint: get_block\(name\) and get_loops"):
+            asks("B")  # type: ignore[arg-type]
+    with pytest.raises(
+        ms.MetaschedError, match=r"the policy is 'repair'\n  hint: give Policy\.STRICT or Policy\.REPAIR"
+    ):
+        sch.trace.apply_to(ADD, "repair")  # type: ignore[arg-type]
+    with pytest.raises(ms.MetaschedError, match="`program` is a str, not a Program"):
+        sch.trace.apply_to("program add")  # type: ignore[arg-type]
+    with pytest.raises(ms.MetaschedError, match="`decisions` is a str, not a Trace"):
+        ms.rerun(lambda sch: None, ADD, "trace 1 of add:")  # type: ignore[arg-type]
+
+
+def test_an_element_type_that_is_not_there() -> None:
+    with pytest.raises(ms.LanguageError, match="'float32' is no element type\n  hint: did you mean `f32`"):
+        ms.placeholder("A", (8,), "float32")
+    with pytest.raises(ms.LanguageError, match="'q' is no element type\n  hint: the element types are"):
+        ms.scalar("a", "q")
+
+
 def test_rules_and_modules_are_functions() -> None:
     with pytest.raises(ms.RuleError, match=r"a rule is made of a function `\(sch, block\)`, not of 5"):
         ms.rule(5)  # type: ignore[arg-type]
