@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+import numpy as np
+
 from metasched.dtypes import DType
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.nodes import BinOp, UnOp
@@ -220,9 +222,11 @@ def program_error(message: str, hint: str = "") -> LanguageError:
 
 
 def lift(value: object) -> Value:
-    """A number as a value. Raises TypeError for anything that is not one."""
+    """A number as a value, one of NumPy's too. Raises TypeError for anything that is not one."""
     if isinstance(value, Value):
         return value
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool):
         return Term(BoolLit(value))
     if isinstance(value, float):

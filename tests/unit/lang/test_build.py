@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from metasched.errors import LanguageError
@@ -173,3 +176,19 @@ def test_a_shape_or_a_range_that_is_less_than_a_read_shows() -> None:
 """
     assert str(program) == text
     assert program == parse_program(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(np.float32(0.5), "0.5"), (np.float16(2), "2.0"), (np.float64("inf"), "inf"), (np.int32(3), "3")],
+)
+def test_numbers_of_numpy_are_numbers_on_either_side(number: Any, text: str) -> None:
+    x = ms.placeholder("X", (8,), "f32")
+    assert (repr(number * x[0]), repr(x[0] * number)) == (f"{text} * X[0]", f"X[0] * {text}")
+    assert repr(ms.where(x[0] < number, number, 0)) == f"{text} if X[0] < {text} else 0"
+
+
+def test_a_number_that_no_program_has_is_refused() -> None:
+    other: Any = np.complex64(1)
+    with pytest.raises(TypeError, match="is no expression of a program"):
+        ms.placeholder("X", (8,), "f32")[0] + other
