@@ -584,7 +584,7 @@ def _wrong_count(op: str, given: str, labels: Sequence[str]) -> ScheduleError:
     return ScheduleError(
         op,
         f"it gives {given} and the trace names {len(labels)}",
-        hint="the program's structure is another one than the trace was made for",
+        hint="`labels` has a name for each; a trace that is replayed was made for a program of another structure",
     )
 
 
