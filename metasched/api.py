@@ -12,7 +12,7 @@ from metasched.database.database_registry import DatabaseURLs, open_database, sh
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.nodes import Func
-from metasched.ir.program import Program
+from metasched.ir.program import Program, require_program
 from metasched.knowledge.library import KnowledgeLike
 from metasched.lang import load_program, parse_program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
@@ -27,7 +27,7 @@ from metasched.report.table import RecordTable, table_of
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.schedule.handlers import Policy, Repairs
-from metasched.schedule.trace import Schedule, Trace
+from metasched.schedule.trace import Schedule, Trace, require_trace
 from metasched.search.budget.goal import goal_of
 from metasched.search.guesses.guess import Guess
 from metasched.search.guesses.guess import guess as best_guess
@@ -43,8 +43,7 @@ from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
 from metasched.space.source import Conditioned, Given, Module
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
-from metasched.support.messages import a_or_an
-from metasched.target import Target
+from metasched.target import Target, require_target
 
 DEFAULT_TRIALS = 64
 ReportT = TypeVar("ReportT")
@@ -94,8 +93,9 @@ def space(
     Sketches are made when they are looked at. Raises RuleError for a rule that is not there, ScheduleError for a
     condition that no random variable meets or a trace of another program.
     """
+    require_program(program)
     if target is not None:
-        _require_kind("target", target, Target)
+        require_target(target)
     described, seed = _space_like(rules, module, "module"), seed_of(seed)
     return space_of(program, described, target=target, allow=allow, max_sketches=max_sketches, seed=seed)
 
@@ -182,7 +182,7 @@ def tune(
     NoRecord when no candidate was valid; its message counts the reasons. `ms.TuningSession` tunes several programs,
     and in steps.
     """
-    _require_kind("program", program, Program)
+    require_program(program)
     where = _target(target)
     searched = _space_like(rules, space)
     endless = trials is None and budget is None and patience is None
@@ -211,25 +211,10 @@ def _best_of(report: TuningReport, program: Program) -> Record:
     return report.best
 
 
-_WAYS_TO_MAKE = {
-    Program: "parse_program(text) or load_program(path)",
-    Trace: "parse_trace(text) or Schedule.trace",
-    Target: "Target.detect() or Target.parse(text)",
-}
-
-
-def _require_kind(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
-    if not isinstance(value, kind):
-        given = a_or_an(type(value).__name__)
-        raise MetaschedError(
-            f"`{name}` is {given}, not {a_or_an(kind.__name__)}", hint=f"make one by {_WAYS_TO_MAKE[kind]}"
-        )
-
-
 def _target(target: Target | None) -> Target:
     if target is None:
         return Target.detect()
-    _require_kind("target", target, Target)
+    require_target(target)
     return target
 
 
@@ -310,7 +295,7 @@ def compile(  # noqa: A001
     this program and target, MetaschedError for arguments that do not go together.
     """
     _require_one_source(trace, db, trials, rules, knowledge, policy, inputs)
-    _require_kind("program", program, Program)
+    require_program(program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
         return _of_trials(program, trials, db, rules, where, allowed, knowledge, inputs)
@@ -347,7 +332,7 @@ def _of_trace(
     program: Program, trace: Trace, target: Target, allowed: Allowed | None, policy: Policy
 ) -> Kernel[Repairs]:
     """`allowed` is None where nothing was said of it: to give a trace is consent to what its steps do."""
-    _require_kind("trace", trace, Trace)
+    require_trace("trace", trace)
     if allowed is not None:
         _require_allowed(trace, allowed, program)
     schedule = trace.apply_to(program, policy)
@@ -420,7 +405,7 @@ def guess(
     it likes best of the default rules' space. Where `rules` are given, it is what the model likes best of theirs.
     `allow` and `knowledge` are as of `tune`.
     """
-    _require_kind("program", program, Program)
+    require_program(program)
     where, seed = _target(target), seed_of(seed)
     allowed = Allowed.of(allow)
     return best_guess(program, where, rules, seed, core=core_of(where), allowed=allowed, knowledge=knowledge).trace

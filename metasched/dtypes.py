@@ -18,6 +18,7 @@ import numpy as np
 
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import did_you_mean
 
 
 class DTypeKind(Enum):
@@ -389,3 +390,9 @@ def of_other_package(name: str) -> DType | None:
 
 _DTYPES_BEYOND_NUMPY = {dtype.numpy.name: dtype for dtype in DType if not dtype.is_of_numpy}
 _FLOAT_DTYPES = frozenset(dtype.numpy for dtype in DType if dtype.is_float)
+
+
+def hint_for_type(name: str) -> str:
+    """A hint for the name of an element type that is not there."""
+    names = [dtype.value for dtype in DType]
+    return did_you_mean(name, names) or f"the element types are {', '.join(names)}"

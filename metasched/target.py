@@ -16,7 +16,7 @@ from metasched.support.amx_permission import tiles_are_given
 from metasched.support.data_classes import dataclass
 from metasched.support.first_use import import_numba
 from metasched.support.imports import imports
-from metasched.support.messages import did_you_mean
+from metasched.support.messages import a_or_an, did_you_mean
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _AMD = "znver"  # LLVM's names of AMD's CPUs since Zen begin so
@@ -138,6 +138,9 @@ class Target:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The target that `str(target)` printed; raises TargetError, also for an instruction set that no CPU has."""
+        given: object = text
+        if not isinstance(given, str):
+            raise TargetError(f"a target is read from a text, not from {a_or_an(type(given).__name__)}")
         words = [word.partition("=") for word in text.split()]
         fields = {key: value for key, _, value in words}
         known = ("name", "threads", "l1", "l2", "l3", "cacheline", "features")
@@ -334,3 +337,9 @@ def _cache(index: Path) -> tuple[int, int]:
     if kind == "Instruction" or size is None or not level.isdigit():
         return 0, 0
     return int(level), int(size[1]) * _UNITS[size[2]]
+
+
+def require_target(target: object, hint: str = "make one by Target.detect() or Target.parse(text)") -> None:
+    """Raises MetaschedError for what is no target, such as the text of one."""
+    if not isinstance(target, Target):
+        raise MetaschedError(f"`target` is {a_or_an(type(target).__name__)}, not a Target", hint=hint)

@@ -115,11 +115,14 @@ def _start(given: str) -> TrainedModel:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=path.name) as folder:
-        new = Path(folder, path.name)
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+    """Write a file, whole or not at all. Raises OSError that names it, and not what is beside it meanwhile."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=path.name) as folder:
+            new = Path(folder, path.name)
+            new.write_text(text, encoding="utf-8")
+            new.replace(path)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager

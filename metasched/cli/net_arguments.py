@@ -258,7 +258,9 @@ def _size(text: str) -> tuple[str, _SaidSize]:
         before, slash = text, ""
     name, numbers = _numbers(before, "a number, such as {name}=1, or a range, {name}=1:512")
     if slash and (len(numbers) == 1 or not step.strip().isdecimal() or not int(step)):
-        raise ArgumentTypeError(f"a step is at the end of a range of `{name}`, {name}=32:512/32, not `{text}`")
+        raise ArgumentTypeError(
+            f"a step is a number from 1 at the end of a range of `{name}`, {name}=32:512/32, not `{text}`"
+        )
     return name, _SaidSize(numbers, int(step) if slash else None)
 
 

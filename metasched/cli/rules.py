@@ -16,7 +16,7 @@ from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.cli.rule_trial import find_rule
 from metasched.errors import MetaschedError
-from metasched.space.registry import GROUP, RULES, rules_of
+from metasched.space.registry import GROUP, RULES, advice, rules_of
 from metasched.space.rule import Combined, Rule
 from metasched.support.registry import origin
 
@@ -65,7 +65,7 @@ def _show(args: Namespace, console: Console) -> int:
         target, where = find_rule(args.name)
         data = {"name": target.name, "from": where, "object": where, "summary": summary(target)}
     else:
-        raise UsageError(f"no rule `{args.name}` is installed; there are: {', '.join(sorted(points)) or 'none'}")
+        raise UsageError(f"no rule or preset `{args.name}` is installed", hint=advice(args.name))
     if args.json:
         console.print_json({**data, **details(target)})
     else:

@@ -97,6 +97,30 @@ class Subject:
 
 
 def run(args: Namespace, console: Console) -> int:
+    _require_consistent(args)
+    policy = policy_of(args)
+    program = program_of(args)
+    given = trace_named(args.trace) if args.trace else None
+    if given is not None and policy is Policy.REPAIR:
+        console.note(str(Repairs(given.apply_to(program, policy).repairs)))
+    if args.what == "problems":
+        return _problems(program, given, console)
+    what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
+    if what in CODE:
+        kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
+        _print_code(CODE[what], kernel, console)
+        return 0
+    subject = Subject(program, given, args, _guess(program, args) if what in SCHEDULE_VIEWS else None)
+    if subject.guess is not None:
+        console.note(str(subject.guess))
+    console.print(VIEWS[what](subject).rstrip("\n"))
+    if what == "loops" or (what == "schedule" and (args.trace or args.db)):
+        note_warnings(_lowering_warnings(subject), console)
+    return 0
+
+
+def _require_consistent(args: Namespace) -> None:
+    """Raises UsageError for options of which one says what the other denies, or has no part in what is shown."""
     if args.trace and args.db:
         raise UsageError("--trace and --db both say where the schedule comes from", hint="give one of them")
     for option in ("rules", "module"):
@@ -108,30 +132,15 @@ def run(args: Namespace, console: Console) -> int:
                 f"--{option} says where the schedule comes from, and --{args.what} shows none",
                 hint=f"leave out one of them; without --{args.what}, the schedule is shown",
             )
-    policy = policy_of(args)
-    program = program_of(args)
-    given = trace_named(args.trace) if args.trace else None
-    if given is not None and policy is Policy.REPAIR:
-        console.note(str(Repairs(given.apply_to(program, policy).repairs)))
-    if args.what == "problems":
-        return _problems(program, given, console)
-    what = args.what or ("diff" if args.diff else None) or ("schedule" if args.trace or args.db else "program")
-    if what in CODE:
-        from metasched.runtime.kernel import Origin
 
-        kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
-        if kernel.origin is Origin.GUESS:
-            console.note(str(kernel.report))
-        console.print(CODE[what](kernel).rstrip("\n"))
-        note_warnings(kernel.warnings, console)
-        return 0
-    subject = Subject(program, given, args, _guess(program, args) if what in SCHEDULE_VIEWS else None)
-    if subject.guess is not None:
-        console.note(str(subject.guess))
-    console.print(VIEWS[what](subject).rstrip("\n"))
-    if what == "loops" or (what == "schedule" and (args.trace or args.db)):
-        note_warnings(_lowering_warnings(subject), console)
-    return 0
+
+def _print_code(code_of: Callable[[Kernel], str], kernel: Kernel, console: Console) -> None:
+    from metasched.runtime.kernel import Origin
+
+    if kernel.origin is Origin.GUESS:
+        console.note(str(kernel.report))
+    console.print(code_of(kernel).rstrip("\n"))
+    note_warnings(kernel.warnings, console)
 
 
 def _guess(program: Program, args: Namespace) -> Guess | None:

@@ -84,11 +84,11 @@ def condition_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Condit
     return DataCondition(frozenset(loop_of[name] for name in free_vars(expr) & loop_of.keys()))
 
 
-def conjuncts(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Iterator[Condition]:
+def joined_conditions(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Iterator[Condition]:
     """The conditions that an expression joins by `and`; none where it is constant."""
     if isinstance(expr, Binary) and expr.op is BinOp.AND:
-        yield from conjuncts(expr.a, loop_of, table)
-        yield from conjuncts(expr.b, loop_of, table)
+        yield from joined_conditions(expr.a, loop_of, table)
+        yield from joined_conditions(expr.b, loop_of, table)
     elif not isinstance(expr, Const):
         yield condition_of(expr, loop_of, table)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from metasched.compiler.absent_terms import split_terms
-from metasched.cost.conditions import Condition, Negation, condition_of, conjuncts, selections
+from metasched.cost.conditions import Condition, Negation, condition_of, joined_conditions, selections
 from metasched.cost.earlier_uses import EarlierUse, earlier_uses
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.joined_dims import joined_dims
@@ -352,7 +352,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
     limit, is_own = _unroll_limit(site, table)
     conds, value = _terms(site, values)
     operations = count(value, block.reducer, {it.name: it.extent for it in block.iters})
-    guards = [c for g in (*block.guards, *conds) for c in conjuncts(substitute(g, values), loop_of, table)]
+    guards = [c for g in (*block.guards, *conds) for c in joined_conditions(substitute(g, values), loop_of, table)]
     stored = storage.buffers[block.store.buffer].dtype
     return Statement(
         block.name,

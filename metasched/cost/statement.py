@@ -327,7 +327,10 @@ class StatementView(StatementLoops):
             picked = np.where(self.vector.of_terms & (level <= depth), picked * self.vector.strips, picked)
         return np.maximum(picked, 1.0)
 
-    def _tile(self) -> RegisterTile:
+    def _reduction_around_tile(self) -> tuple[Levels, Array, Array]:
+        """The innermost reduction loop of more than one iteration: its level, its extent, and that of the reduction
+        loops right around it as well. Where there is none, the level is 0, and the tile is all of the nest.
+        """
         level, runs = np.zeros(self.rows, np.int64), ones(self.rows)
         together, running = runs.copy(), runs.copy()
         for loop, info in enumerate(self.statement.loops[: self.statement.depth]):
@@ -341,6 +344,10 @@ class StatementView(StatementLoops):
                 np.copyto(together, running, where=iterates)
             else:
                 running = np.where(iterates, 1.0, running)
+        return level, runs, together
+
+    def _tile(self) -> RegisterTile:
+        level, runs, together = self._reduction_around_tile()
         place = flat_positions(level)
         operations = take_level(self.strips_inside, place)
         broadcasts = self.full(0.0)
@@ -348,16 +355,8 @@ class StatementView(StatementLoops):
         sums, taken = vectors_of[0], {n: vectors_of[n] for n in self.reads()}
         for n, vectors in taken.items():
             broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0) * (not self.in_tiles)
-        straight = (self.unrolled > 0) | (self.strips == 1)
-        apart = steps_whole_vectors(self.statement, self.ranges, self.vector.lanes)
-        whole = self._products_inside((straight & apart).astype(np.float32))
         accumulators, loads = self._accumulators_and_loads(sums, taken, place)
-        tensor = self.statement.tensor
-        kept = accumulators * (1.0 + self.statement.positions)
-        fits = kept <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
-        held = np.maximum(take_level(whole, place) * fits, float(self.statement.store.is_register))
-        if not self.statement.reduces:
-            held = self.full(0.0)
+        held = self._held_accumulators(accumulators, place) if self.statement.reduces else self.full(0.0)
         spills = held * self._spilled_vectors(accumulators, place)
         return RegisterTile(
             place=place,
@@ -372,6 +371,16 @@ class StatementView(StatementLoops):
             held=held,
             spilled=spills,
         )
+
+    def _held_accumulators(self, accumulators: Array, place: Levels) -> Array:
+        """1 where a reduction's accumulators stay in registers: whole vectors of straight code, as far as there are."""
+        straight = (self.unrolled > 0) | (self.strips == 1)
+        apart = steps_whole_vectors(self.statement, self.ranges, self.vector.lanes)
+        whole = self._products_inside((straight & apart).astype(np.float32))
+        tensor = self.statement.tensor
+        kept = accumulators * (1.0 + self.statement.positions)
+        fits = kept <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
+        return np.maximum(take_level(whole, place) * fits, float(self.statement.store.is_register))
 
     def _accumulators_and_loads(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:
         """The registers of a tile's accumulators, and its loads, of operands that do not stay in registers again."""

@@ -13,7 +13,7 @@ from metasched.database.record import DatabaseError
 _HINTS: Mapping[int, str] = {
     sqlite3.SQLITE_FULL: "free some space, or give a `db=` on another disk",
     sqlite3.SQLITE_READONLY: "give yourself the right to write the file and its folder, or give another `db=`",
-    sqlite3.SQLITE_CANTOPEN: "is it a file, and may you open it, and files beside it?",
+    sqlite3.SQLITE_CANTOPEN: "see whether its folder is still there, and whether you may read and write in it",
     sqlite3.SQLITE_IOERR: "see whether the disk is full, and whether files may be as large (`ulimit -f`)",
 }
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})

@@ -122,7 +122,7 @@ class Network(NetworkBase):
     @cached_property
     def optimised(self) -> Graph:
         """The graph after the passes, which is what runs."""
-        return optimise_graph(self.graph, self._options)
+        return self._rerun_passes()
 
     def _rerun_passes(self) -> Graph:
         return optimise_graph(self.graph, self._options)

@@ -8,6 +8,7 @@ from dataclasses import field
 from enum import Enum
 
 from metasched.dtypes import INDEX
+from metasched.errors import MetaschedError
 from metasched.ir.highlight import html_text
 from metasched.ir.node_base import Node, field_names
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Scalar, Stmt, Var
@@ -19,6 +20,7 @@ from metasched.ir.source_printer import print_params, print_program
 from metasched.ir.work import Work, work_of
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,12 @@ def _text(value: object, names: Mapping[str, str]) -> str:
         case Enum():
             return str(value.value)
     return repr(value)
+
+
+def require_program(program: object) -> None:
+    """Raises MetaschedError for what is no program, such as the text of one."""
+    if not isinstance(program, Program):
+        raise MetaschedError(
+            f"`program` is {a_or_an(type(program).__name__)}, not a Program",
+            hint="make one by parse_program(text) or load_program(path)",
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -334,7 +334,7 @@ def names(func: Func) -> set[str]:
     return used
 
 
-def fresh_name(used: set[str] | frozenset[str], name: str) -> str:
+def fresh_name(name: str, used: Container[str]) -> str:
     """`name`, or `name` with the first number that makes it unused."""
     if name not in used:
         return name

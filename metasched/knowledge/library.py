@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import log2
+from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,6 +31,7 @@ SUFFIX = ".knowledge"
 # How far a CPU is whose vectors are twice as long, and one with twice as many threads, in factors of two of a size.
 _LANES = 3.0
 _THREADS = 0.5
+_FILE_HINT = '`metasched db distill` writes such files, and "none" stands for none'
 
 
 def _file(value: object) -> Path:
@@ -74,6 +76,8 @@ class Knowledge:
             return given
         if given == NONE:
             return NO_KNOWLEDGE
+        if not isinstance(given, str | PathLike):
+            raise KnowledgeError(f"`knowledge` is {given!r}, and not the path of a file", hint=_FILE_HINT)
         return cls(tuple(read_file(Path(given))))
 
     @cached_property
@@ -155,8 +159,10 @@ def read_file(path: Path) -> Iterable[Entry]:
     """The entries of a file. Raises KnowledgeError."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise KnowledgeError(f"{path}: it cannot be read: {error}") from error
+    except OSError as error:
+        raise KnowledgeError(f"{path} cannot be read: {error.strerror}", hint=_FILE_HINT) from error
+    except UnicodeDecodeError as error:
+        raise KnowledgeError(f"{path} is no text: {error}", hint=_FILE_HINT) from error
     return parse_entries(text, str(path))
 
 

@@ -2,7 +2,7 @@
 
 Its files, in reading order:
 
-- `report`: Gathering every mistake of a text before raising
+- `diagnostics`: Gathering every mistake of a text before raising
 - `sizes`: Parameters, `let`s, and expressions of numbers alone
 - `bounds`: Bounds of an index under the conditions around it
 - `extents`: Where iteration variables get their extents from

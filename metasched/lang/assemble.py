@@ -18,6 +18,7 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.ir.source_printer import print_program
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.elaborate import elaborate
 from metasched.lang.extents import bare_uses, stage_axes
 from metasched.lang.programs import read_programs
@@ -32,7 +33,6 @@ from metasched.lang.python_values import (
     Tensor,
     program_error,
 )
-from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.support.messages import listing
@@ -52,22 +52,22 @@ def assemble(
         LanguageError: with every mistake in the program.
     """
     definition = _definition(name, inputs, outputs, params)
-    definitions, report = read_programs(print_program(definition), FILE)
-    report.check()
+    definitions, diagnostics = read_programs(print_program(definition), FILE)
+    diagnostics.check()
     (reread,) = definitions
     assert reread == definition, "the canonical text of a program stands for the program"
-    return elaborate(reread, {}, report)
+    return elaborate(reread, {}, diagnostics)
 
 
 def infer_dtype(stage: Stage, symbols: tuple[Symbol, ...]) -> DType | None:
     """The dtype of a stage's value; None if it consists of numbers alone."""
-    report = Report("", FILE)
+    diagnostics = Diagnostics("", FILE)
     scalars = {s.name: s.dtype for s in symbols if isinstance(s, ScalarArgument)}
     buffers = {s.name: BufferInfo(s.name, s.dtype, None, NOWHERE) for s in symbols if isinstance(s, Tensor)}
     spatial, reduce = stage_axes(stage)
     axes = frozenset(axis.name for axis in spatial + reduce)
-    scope = StageScope(ProgramScope(Sizes(report), {}, scalars, buffers, {}), stage.buffer, axes)
-    return Values(scope, report).dtype(stage.value)
+    scope = StageScope(ProgramScope(Sizes(diagnostics), {}, scalars, buffers, {}), stage.buffer, axes)
+    return Values(scope, diagnostics).dtype(stage.value)
 
 
 def _definition(
@@ -78,21 +78,14 @@ def _definition(
 ) -> ProgramDef:
     symbols = _reachable(inputs, outputs)
     _check_names(symbols)
-    missing = [s.name for s in symbols if _is_input(s) and not any(s is i for i in inputs)]
-    if missing:
-        raise program_error(
-            f"{listing(missing)} not among the inputs of `{name}`", "list every placeholder and scalar used"
-        )
-    given = [o.name for o in outputs if not isinstance(o, Computed | Positions)]
-    if given:
-        raise program_error(f"the output {listing(given)} is an input", "an output is what `compute` returns")
-    computed = {s.name: s for s in symbols if isinstance(s, Computed)}
+    _check_ends(name, symbols, inputs, outputs)
     used = tuple(s for s in symbols if isinstance(s, Parameter))
     if params is not None and {id(p) for p in params} != {id(p) for p in used}:
         raise program_error(
             f"`params` are {listing(p.name for p in params)}, and the program uses {listing(p.name for p in used)}",
             "list each parameter once",
         )
+    computed = {s.name: s for s in symbols if isinstance(s, Computed)}
     tensors = {s.name: s for s in symbols if isinstance(s, Tensor)}
     output_names = {o.name for o in outputs}
     between = [c for c in computed.values() if c.name not in output_names and not _shows_type(c, tensors)]
@@ -107,6 +100,23 @@ def _definition(
         tuple(_declaration(c) for c in (*between, *positions)),
         tuple(_drop_ranges(c.stage, tensors) for c in computed.values()),
     )
+
+
+def _check_ends(
+    name: str,
+    symbols: tuple[Symbol, ...],
+    inputs: tuple[Tensor | ScalarArgument, ...],
+    outputs: tuple[Tensor, ...],
+) -> None:
+    """Raises LanguageError where a program reads what is no input of it, or gives out what it does not compute."""
+    missing = [s.name for s in symbols if _is_input(s) and not any(s is i for i in inputs)]
+    if missing:
+        raise program_error(
+            f"{listing(missing)} not among the inputs of `{name}`", "list every placeholder and scalar used"
+        )
+    given = [o.name for o in outputs if not isinstance(o, Computed | Positions)]
+    if given:
+        raise program_error(f"the output {listing(given)} is an input", "an output is what `compute` returns")
 
 
 def _reachable(inputs: tuple[Tensor | ScalarArgument, ...], outputs: tuple[Tensor, ...]) -> tuple[Symbol, ...]:

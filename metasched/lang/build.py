@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, hint_for_type
 from metasched.ir.limits import SPLIT, too_large
 from metasched.ir.nodes import Reducer
 from metasched.ir.program import Program
@@ -64,7 +64,7 @@ def let(name: str, value: ValueLike) -> Size:
 
 def scalar(name: str, dtype: str | DType = DType.F32) -> ScalarArgument:
     """A scalar argument."""
-    return ScalarArgument(name, DType(dtype))
+    return ScalarArgument(name, _element_type(dtype))
 
 
 def placeholder(
@@ -77,7 +77,7 @@ def placeholder(
 
     `const` marks weights.
     """
-    return Tensor(name, _check_extents(name, shape), DType(dtype), const=const)
+    return Tensor(name, _check_extents(name, shape), _element_type(dtype), const=const)
 
 
 def compute(
@@ -107,7 +107,7 @@ def compute(
     stage = Stage(None if label == name else label, name, tuple(Axis(n) for n in names), result.node)
     _require_small(result, name)
     inferred = infer_dtype(stage, result.symbols)
-    wanted = DType(dtype) if dtype is not None else inferred
+    wanted = _element_type(dtype) if dtype is not None else inferred
     return Computed(stage, _check_extents(name, shape), result, wanted, typed=inferred is wanted)
 
 
@@ -136,7 +136,7 @@ def compute_arg(
     values = compute(name, shape, value, label=label)
     assert isinstance(values, Computed)
     values.stage = replace(values.stage, position=require_valid_name(position))
-    return values, Positions(position, values, DType(dtype))
+    return values, Positions(position, values, _element_type(dtype))
 
 
 def program(
@@ -271,7 +271,7 @@ def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:
 
 def cast(value: ValueLike, dtype: str | DType) -> Value:
     """`value` converted to `dtype`."""
-    return call(DType(dtype).value, value)
+    return call(_element_type(dtype).value, value)
 
 
 def call(func: str, *args: ValueLike) -> Value:
@@ -308,3 +308,11 @@ def _arguments(function: Callable[..., ValueLike], what: str, count: int) -> tup
             "write one named argument for each dimension: their names are the iteration variables'",
         )
     return names
+
+
+def _element_type(given: str | DType) -> DType:
+    """Raises LanguageError for what is no element type, with what may be meant."""
+    try:
+        return DType(given)
+    except ValueError:
+        raise program_error(f"{given!r} is no element type", hint_for_type(str(given))) from None

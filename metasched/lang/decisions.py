@@ -20,8 +20,8 @@ import numpy as np
 
 from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, Name, NoneLit, SourceExpr, TextLit
 from metasched.ir.source_printer import print_source
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.instructions import HOLE, Decision, Hole, Ref
-from metasched.lang.report import Report
 
 
 def from_python(value: object, *, places: bool) -> Decision:
@@ -79,20 +79,20 @@ def print_decision(decision: Decision) -> str:
     return repr(decision)
 
 
-def read_decision(e: SourceExpr, report: Report) -> Decision:
+def read_decision(e: SourceExpr, diagnostics: Diagnostics) -> Decision:
     """Read a random variable's decision from the expression after `:=`."""
     match e:
         case TextLit(value=value) | IntLit(value=value) | FloatLit(value=value) | BoolLit(value=value):
             return value
         case ListLit(items=items):
-            return tuple(read_decision(item, report) for item in items)
+            return tuple(read_decision(item, diagnostics) for item in items)
         case Name(name=name):
             return HOLE if name == "_" else Ref(name)
         case NoneLit():
-            report.error(e.at, "`None` is no decision", "leave out `:= None`, and the variable is open")
+            diagnostics.error(e.at, "`None` is no decision", "leave out `:= None`, and the variable is open")
         case _:
             message = f"a decision is a plain value, and `{print_source(e)}` is arithmetic"
-            report.error(e.start, message, "write the number it stands for")
+            diagnostics.error(e.start, message, "write the number it stands for")
     return HOLE
 
 

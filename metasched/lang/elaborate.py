@@ -11,7 +11,7 @@ from dataclasses import replace
 from keyword import iskeyword
 from numbers import Integral
 
-from metasched.dtypes import INDEX, DType, holds_range
+from metasched.dtypes import INDEX, DType, hint_for_type, holds_range
 from metasched.functions.registry import functions
 from metasched.ir.limits import MAX_RANK, SPLIT, too_large
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
@@ -32,7 +32,7 @@ from metasched.ir.source import (
     SourceExpr,
     Stage,
 )
-from metasched.lang.report import Report
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.sizes import Sizes
 from metasched.lang.stages import StageBuilder, nest
 from metasched.lang.values import BufferInfo, ProgramScope
@@ -44,24 +44,24 @@ _BUILTIN = frozenset(_DTYPES) | {"sum", "prod", "max", "min", "argmax", "argmin"
 _MAX_BYTES = 2**48  # the address space of machines
 
 
-def elaborate(definition: ProgramDef, params: Mapping[str, object], report: Report) -> Program:
+def elaborate(definition: ProgramDef, params: Mapping[str, object], diagnostics: Diagnostics) -> Program:
     """The program of `definition` with `params` set, and defaults for the other parameters.
 
     Raises:
-        LanguageError: with every mistake found, those that `report` held before included.
+        LanguageError: with every mistake found, those that `diagnostics` held before included.
     """
-    elaborator = _Elaborator(definition, params, report)
+    elaborator = _Elaborator(definition, params, diagnostics)
     func = elaborator.run()
-    report.check()
+    diagnostics.check()
     assert func is not None
     return Program(definition, elaborator.settings, func)
 
 
 class _Elaborator:
-    def __init__(self, definition: ProgramDef, params: Mapping[str, object], report: Report) -> None:
+    def __init__(self, definition: ProgramDef, params: Mapping[str, object], diagnostics: Diagnostics) -> None:
         self._definition = definition
-        self._report = report
-        self._sizes = Sizes(report)
+        self._diagnostics = diagnostics
+        self._sizes = Sizes(diagnostics)
         self.settings = self._check_settings(params)
         self._types: dict[str, DType] = {}
         self._buffers: dict[str, BufferInfo] = {}
@@ -76,21 +76,21 @@ class _Elaborator:
         self._check_targets()
         nests = self._stages()
         self._check_used()
-        return self._func(nests) if self._report.ok else None
+        return self._func(nests) if self._diagnostics.ok else None
 
     def _check_expressions(self) -> None:
         """Report expressions that are too deep or too large: later passes are recursive."""
         written: list[Stage | Let] = [*self._definition.stages, *self._definition.lets]
         wrong = [(item, message) for item in written if (message := too_large(item.value)) is not None]
         for item, message in wrong:
-            self._report.error(item.at, message, SPLIT)
+            self._diagnostics.error(item.at, message, SPLIT)
         ranks = [(stage, _axes(stage)) for stage in self._definition.stages]
         for stage, axes in ranks:
             if axes > MAX_RANK:
                 message = f"`{stage.buffer}` runs over {axes} variables; at most {MAX_RANK} are allowed"
-                self._report.error(stage.at, message, "put dimensions together")
+                self._diagnostics.error(stage.at, message, "put dimensions together")
         if wrong or any(axes > MAX_RANK for _, axes in ranks):
-            self._report.check()
+            self._diagnostics.check()
 
     # --- parameters and sizes --------------------------------------------------------------------------
 
@@ -103,15 +103,14 @@ class _Elaborator:
                 hint = did_you_mean(name, known)
                 has = f"its parameters are {listing(known)}" if known else "it has none"
                 message = f"`{definition.name}` has no parameter `{name}`: {has}"
-                self._report.error(definition.at, message, hint)
+                self._diagnostics.error(definition.at, message, hint)
             elif name in types:
                 if str(value) not in _DTYPES:
-                    hint = did_you_mean(str(value), _DTYPES) or "the element types are " + ", ".join(_DTYPES)
                     message = f"the parameter `{name}` is an element type, not {value!r}"
-                    self._report.error(definition.at, message, hint)
+                    self._diagnostics.error(definition.at, message, hint_for_type(str(value)))
             elif isinstance(value, bool) or not isinstance(value, Integral):
                 message = f"the parameter `{name}` is a whole number, not {value!r}"
-                self._report.error(definition.at, message)
+                self._diagnostics.error(definition.at, message)
         out: dict[str, Setting] = {}
         for param in definition.params:
             value = params.get(param.name, param.default)
@@ -129,7 +128,7 @@ class _Elaborator:
             elif holds_range(INDEX, value, value):
                 self._sizes.define(name, value)
             else:
-                self._report.error(param.at, f"the parameter `{name}` is {value}, which does not fit in 64 bits")
+                self._diagnostics.error(param.at, f"the parameter `{name}` is {value}, which does not fit in 64 bits")
                 self._sizes.define(name, None)
         for let in self._definition.lets:
             self._sizes.define(let.name, self._sizes.size(let.value))
@@ -145,25 +144,25 @@ class _Elaborator:
             self._check_word(item.name, item.at)
             if isinstance(item, ProgramParameter) and item.is_type and item.name in functions():
                 message = f"`{item.name}` is a function, and as an element type it would be a cast"
-                self._report.error(item.at, message, "choose another name")
+                self._diagnostics.error(item.at, message, "choose another name")
             self._require_new_name(seen, item.name, item.at, f"`{item.name}` is defined twice")
         blocks: dict[str, At] = {}
         for stage in definition.stages:
             for target in stage.targets:
                 self._check_word(target, stage.at)
             if stage.label is not None and _is_word(stage.label):
-                self._report.error(stage.at, f"`{stage.label}` is a word of the language", "choose another label")
+                self._diagnostics.error(stage.at, f"`{stage.label}` is a word of the language", "choose another label")
             self._require_new_name(blocks, stage.block, stage.at, f"two stages are named `{stage.block}`")
         if not definition.stages:
-            self._report.error(definition.at, f"`{definition.name}` has no stages", "write `C[i] = ...`")
+            self._diagnostics.error(definition.at, f"`{definition.name}` has no stages", "write `C[i] = ...`")
 
     def _check_word(self, name: str, at: At) -> None:
         if _is_word(name) or name in _BUILTIN:
-            self._report.error(at, f"`{name}` is a word of the language", "choose another name")
+            self._diagnostics.error(at, f"`{name}` is a word of the language", "choose another name")
 
     def _require_new_name(self, seen: dict[str, At], name: str, at: At, message: str) -> None:
         if name in seen:
-            self._report.error(at, f"{message}: first on line {seen[name].line}", "choose another name")
+            self._diagnostics.error(at, f"{message}: first on line {seen[name].line}", "choose another name")
         seen.setdefault(name, at)
 
     # --- buffers ---------------------------------------------------------------------------------------
@@ -173,7 +172,7 @@ class _Elaborator:
         for argument in definition.arguments:
             if argument.shape is None and self._element(argument.dtype).is_storage:
                 message = f"the scalar `{argument.name}` is {self._element(argument.dtype)}, which is a type of storage"
-                self._report.error(
+                self._diagnostics.error(
                     argument.at, message, f"write `{argument.name}: {self._element(argument.dtype).compute}`"
                 )
             if argument.shape is not None:
@@ -191,14 +190,14 @@ class _Elaborator:
         extents = [self._extent(name, e) for e in shape]
         good = tuple(n for n in extents if n is not None)
         if len(good) == len(shape) and math.prod(good) * dtype.bytes > _MAX_BYTES:
-            self._report.error(at, f"`{name}` has more elements than memory can hold")
+            self._diagnostics.error(at, f"`{name}` has more elements than memory can hold")
             return BufferInfo(name, dtype, None, at)
         return BufferInfo(name, dtype, good if len(good) == len(shape) else None, at)
 
     def _extent(self, name: str, e: SourceExpr) -> int | None:
         value = self._sizes.size(e)
         if value is not None and value < 1:
-            self._report.error(e.start, f"an extent of `{name}` is {value}", "extents are at least 1")
+            self._diagnostics.error(e.start, f"an extent of `{name}` is {value}", "extents are at least 1")
             return None
         return value
 
@@ -214,7 +213,7 @@ class _Elaborator:
             for target in stage.targets:
                 if target in fixed:
                     message = f"`{target}` is {fixed[target]} and cannot be computed"
-                    self._report.error(stage.at, message, "give the result another name")
+                    self._diagnostics.error(stage.at, message, "give the result another name")
                 self._require_new_name(defined, target, stage.at, f"`{target}` is computed twice")
         for kind, declarations in (("output", definition.outputs), ("buffer", definition.buffers)):
             for declaration in declarations:
@@ -225,7 +224,7 @@ class _Elaborator:
         outputs = {output.name for output in self._definition.outputs}
         hint = did_you_mean(declaration.name, set(defined) - outputs)
         hint = hint or f"write a stage: `{declaration.name}[...] = ...`"
-        self._report.error(declaration.at, f"no stage computes the {kind} `{declaration.name}`", hint)
+        self._diagnostics.error(declaration.at, f"no stage computes the {kind} `{declaration.name}`", hint)
 
     def _stages(self) -> list[Stmt]:
         definition = self._definition
@@ -237,7 +236,7 @@ class _Elaborator:
         loops: set[str] = set()
         nests: list[Stmt] = []
         for stage in definition.stages:
-            builder = StageBuilder(stage, scope, self._report)
+            builder = StageBuilder(stage, scope, self._diagnostics)
             known = {**self._buffers, **self._declared}
             info, block = builder.build(known.get(stage.buffer), fixed_names)
             found = {stage.buffer: info}
@@ -259,17 +258,17 @@ class _Elaborator:
         outputs = {output.name for output in definition.outputs}
         for argument in definition.arguments:
             if argument.name not in read | named:
-                self._report.error(argument.at, f"the input `{argument.name}` is never read", "remove it")
+                self._diagnostics.error(argument.at, f"the input `{argument.name}` is never read", "remove it")
         for param in definition.params:
             if param.name not in named:
-                self._report.error(param.at, f"the parameter `{param.name}` is never used", "remove it")
+                self._diagnostics.error(param.at, f"the parameter `{param.name}` is never used", "remove it")
         for let in definition.lets:
             if let.name not in named:
-                self._report.error(let.at, f"the size `{let.name}` is never used", "remove it")
+                self._diagnostics.error(let.at, f"the size `{let.name}` is never used", "remove it")
         for stage in definition.stages:
             if (read | outputs).isdisjoint(stage.targets):
                 hint = f"make it an output, `-> {stage.buffer}: ...`, or remove the stage"
-                self._report.error(stage.at, f"`{stage.buffer}` is computed and never used", hint)
+                self._diagnostics.error(stage.at, f"`{stage.buffer}` is computed and never used", hint)
 
     # --- the result ------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from metasched.ir.source import (
     negate,
 )
 from metasched.ir.source_printer import print_source
-from metasched.lang.report import Report
+from metasched.lang.diagnostics import Diagnostics
 from metasched.support.messages import did_you_mean
 
 SyntaxTree = Tree[Token]
@@ -85,8 +85,8 @@ def subtrees(tree: SyntaxTree) -> list[SyntaxTree]:
 class ExpressionReader:
     """Turns parse trees of expressions into source expressions; reports what the grammar could not exclude."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
 
     def read(self, tree: SyntaxTree) -> SourceExpr:
         at = at_tree(tree)
@@ -135,7 +135,7 @@ class ExpressionReader:
         items = tuple(self.read(item) for item in subtrees(tree))
         if tree.data == "filtered_items":
             hint = "a value has both sides, `x if c else 0`; a reduction may have some terms only: `sum[k if c](...)`"
-            self._report.error(items[-1].start, "a condition without `else` belongs to a reduction", hint)
+            self._diagnostics.error(items[-1].start, "a condition without `else` belongs to a reduction", hint)
             return items[:-1]
         return items
 
@@ -150,13 +150,13 @@ class ExpressionReader:
         # Python refuses to convert very long digit strings, so their length is checked first.
         if len(number) <= _MAX_DIGITS and int(number) <= MAX_INTEGER:
             return int(number)
-        self._report.error(at_token(number), "this number does not fit in 64 bits")
+        self._diagnostics.error(at_token(number), "this number does not fit in 64 bits")
         return 1
 
     def _read_module_value(self, tree: SyntaxTree) -> SourceExpr:
         """Report an expression that is only allowed in modules and traces."""
         what, hint = _NOT_IN_PROGRAMS[tree.data]
-        self._report.error(at_tree(tree), f"{what} in a program", hint)
+        self._diagnostics.error(at_tree(tree), f"{what} in a program", hint)
         return IntLit(0, at=at_tree(tree))
 
     def _axis(self, item: SourceExpr) -> Axis | None:
@@ -168,9 +168,9 @@ class ExpressionReader:
         if any(isinstance(node, Read) for node in item.walk()):
             message = f"`{print_source(item)}` would say by data where to write, or what to reduce over"
             hint = "name the element and choose what goes there: `Y[j] = sum[i](X[i] if i64(I[i]) == j else 0)`"
-            self._report.error(item.start, message, hint)
+            self._diagnostics.error(item.start, message, hint)
             return None
-        self._report.error(
+        self._diagnostics.error(
             item.start,
             "an iteration variable belongs here",
             "write a name, `k`, or a name with its range, `k < 512`; index arithmetic goes on the right-hand side",
@@ -188,14 +188,14 @@ class ExpressionReader:
         reducer = _REDUCERS.get(name)
         if reducer is None:
             hint = did_you_mean(name, _REDUCERS) or "the reductions are sum, prod, max, min, argmax and argmin"
-            self._report.error(at, f"`{name}` is not a reduction", hint)
+            self._diagnostics.error(at, f"`{name}` is not a reduction", hint)
             reducer = Reducer.SUM
         axes = self.axes(items)
         if not items:
-            self._report.error(at, f"`{name}[]` reduces over nothing", f"name its variables: `{name}[k](...)`")
+            self._diagnostics.error(at, f"`{name}[]` reduces over nothing", f"name its variables: `{name}[k](...)`")
         if len(operands) != 1:
             message = f"a reduction has one operand, not {len(operands)}"
-            self._report.error(at, message, f"write `{name}[k](...)` with one expression in the parentheses")
+            self._diagnostics.error(at, message, f"write `{name}[k](...)` with one expression in the parentheses")
         return Reduce(reducer, axes, operands[0] if operands else IntLit(0, at=at), cond, at=at)
 
 
@@ -225,7 +225,7 @@ class ValueReader(ExpressionReader):
             # The position in the error counts from the opening quote.
             at = At(written.line or 1, (written.column or 1) + getattr(error, "pos", 0))
             message = "this is not a JSON string"
-            self._report.error(at, message, 'escapes are \\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX')
+            self._diagnostics.error(at, message, 'escapes are \\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX')
             return ""
         assert isinstance(value, str)
         return value

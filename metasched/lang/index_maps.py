@@ -13,9 +13,9 @@ from metasched.dtypes import INDEX
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, IndexMap, Unary, UnOp, Var
 from metasched.ir.source import IntLit, Name, Operation, Prefix, SourceExpr
 from metasched.ir.source_printer import print_source
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.expressions import ExpressionReader, at_token, subtree
 from metasched.lang.layout import Start
-from metasched.lang.report import Report
 from metasched.lang.syntax import parse
 from metasched.support.messages import did_you_mean, listing
 
@@ -39,23 +39,23 @@ def parse_index_map(text: str) -> IndexMap:
     """
     filename = "<index map>"
     tree = parse(text, Start.INDEX_MAP, filename)
-    report = Report(text, filename)
+    diagnostics = Diagnostics(text, filename)
     names = [t for t in subtree(tree, 0).children if isinstance(t, Token)]
     for n, name in enumerate(names):
         if name in names[:n]:
-            report.error(at_token(name), f"`{name}` stands for two indices", "give each index a name of its own")
-    items = ExpressionReader(report).items(subtree(tree, 1))
-    reader = _Reader(report, tuple(str(name) for name in names))
+            diagnostics.error(at_token(name), f"`{name}` stands for two indices", "give each index a name of its own")
+    items = ExpressionReader(diagnostics).items(subtree(tree, 1))
+    reader = _Reader(diagnostics, tuple(str(name) for name in names))
     outputs = tuple(reader.read(e) for e in items)
     if not outputs:
-        report.error(at_token(names[-1]), "the map has no indices after the arrow", "write at least one")
-    report.check()
+        diagnostics.error(at_token(names[-1]), "the map has no indices after the arrow", "write at least one")
+    diagnostics.check()
     return IndexMap(reader.names, outputs)
 
 
 class _Reader:
-    def __init__(self, report: Report, names: tuple[str, ...]) -> None:
-        self._report = report
+    def __init__(self, diagnostics: Diagnostics, names: tuple[str, ...]) -> None:
+        self._diagnostics = diagnostics
         self.names = names
 
     def read(self, e: SourceExpr) -> Expr:
@@ -66,7 +66,7 @@ class _Reader:
                 if name not in self.names:
                     known = listing(self.names)
                     hint = did_you_mean(name, self.names) or f"the indices are {known}"
-                    self._report.error(e.at, f"`{name}` is not an index of the map", hint)
+                    self._diagnostics.error(e.at, f"`{name}` is not an index of the map", hint)
                 return Var(name)
             case Prefix(op=UnOp.NEG, a=a):
                 return Unary(UnOp.NEG, self.read(a))
@@ -76,7 +76,7 @@ class _Reader:
                     return Binary(op, self.read(a), size)
                 return Binary(op, self.read(a), self.read(b))
         hint = "indices combine with + and -, and with * // % by constants"
-        self._report.error(e.at, f"`{print_source(e)}` has no meaning in an index map", hint)
+        self._diagnostics.error(e.at, f"`{print_source(e)}` has no meaning in an index map", hint)
         return Const(0, INDEX)
 
     def _size(self, e: SourceExpr) -> Expr | None:
@@ -94,6 +94,6 @@ class _Reader:
     def _check(self, e: SourceExpr, op: BinOp, a: SourceExpr, b: SourceExpr) -> None:
         if op in _DIVISIONS and self._size(b) is None:
             hint = "write a number, or the name of a size"
-            self._report.error(e.at, "an index is divided by something other than a positive number", hint)
+            self._diagnostics.error(e.at, "an index is divided by something other than a positive number", hint)
         if op is BinOp.MUL and not any(isinstance(side, IntLit) for side in (a, b)):
-            self._report.error(e.at, "indices are multiplied by numbers only", "write one side as a number")
+            self._diagnostics.error(e.at, "indices are multiplied by numbers only", "write one side as a number")

@@ -7,9 +7,9 @@ from pathlib import Path
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.program import Program
 from metasched.ir.source import At, ProgramDef, Setting
+from metasched.lang.diagnostics import Diagnostics, require_text
 from metasched.lang.elaborate import elaborate
 from metasched.lang.programs import read_programs
-from metasched.lang.report import Report
 from metasched.support.messages import did_you_mean, listing
 
 SUFFIX = ".ms"
@@ -28,6 +28,7 @@ def parse_program(text: str, /, **params: Setting) -> Program:
         LanguageError: when the text is wrong, holds no or several programs, or a parameter is unknown; it holds
             every mistake found, with line, column and hint.
     """
+    require_text("program", text, "load_program(path) reads one from a file")
     return _program(text.removeprefix(_MARK), "<text>", None, params)
 
 
@@ -73,32 +74,38 @@ def parse_definitions(text: str, filename: str = "<text>") -> tuple[ProgramDef, 
     Raises:
         LanguageError: with the first syntax error, or every mistake the definitions show by themselves.
     """
-    definitions, report = read_programs(text.removeprefix(_MARK), filename)
-    report.check()
+    definitions, diagnostics = read_programs(text.removeprefix(_MARK), filename)
+    diagnostics.check()
     return definitions
 
 
 def _program(text: str, filename: str, name: str | None, params: dict[str, Setting]) -> Program:
-    definitions, report = read_programs(text, filename)
-    definition = _pick(definitions, name, filename, report)
+    definitions, diagnostics = read_programs(text, filename)
+    definition = _pick(definitions, name, filename, diagnostics)
     if definition is None:
-        report.check()
+        diagnostics.check()
         raise AssertionError("picking no program reports why")
-    return elaborate(definition, params, report)
+    return elaborate(definition, params, diagnostics)
 
 
-def _pick(definitions: tuple[ProgramDef, ...], name: str | None, filename: str, report: Report) -> ProgramDef | None:
+def _pick(
+    definitions: tuple[ProgramDef, ...], name: str | None, filename: str, diagnostics: Diagnostics
+) -> ProgramDef | None:
     names = [definition.name for definition in definitions]
     if not names:
-        report.error(At(1, 1), "there are modules here, and no program", "a program begins with `program NAME(...)`")
+        diagnostics.error(
+            At(1, 1), "there are modules here, and no program", "a program begins with `program NAME(...)`"
+        )
         return None
     if name is None:
         if len(definitions) == 1:
             return definitions[0]
         hint = f"name one: `{filename}{SEPARATOR}{names[0]}`"
-        report.error(definitions[1].at, f"there are several programs here: {listing(names)}", hint)
+        diagnostics.error(definitions[1].at, f"there are several programs here: {listing(names)}", hint)
         return None
     if name in names:
         return definitions[names.index(name)]
-    report.error(At(1, 1), f"there is no program `{name}` here: there is {listing(names)}", did_you_mean(name, names))
+    diagnostics.error(
+        At(1, 1), f"there is no program `{name}` here: there is {listing(names)}", did_you_mean(name, names)
+    )
     return None

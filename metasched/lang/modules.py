@@ -6,6 +6,7 @@ from lark import Token, Tree
 
 from metasched.ir.source import SourceExpr
 from metasched.lang.decisions import read_decision
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.expressions import (
     SyntaxTree,
     ValueReader,
@@ -31,26 +32,25 @@ from metasched.lang.module_tree import (
     SkipLine,
     Statement,
 )
-from metasched.lang.report import Report
 from metasched.lang.syntax import parse
 
 
-def read_modules(text: str, filename: str) -> tuple[tuple[ModuleDef, ...], Report]:
-    """The modules of a text, and a report with the mistakes found so far.
+def read_modules(text: str, filename: str) -> tuple[tuple[ModuleDef, ...], Diagnostics]:
+    """The modules of a text, and the mistakes found so far.
 
     Raises:
         LanguageError: with the first syntax error.
     """
-    report = Report(text, filename)
+    diagnostics = Diagnostics(text, filename)
     tree = parse(text, Start.FILE, filename)
     modules = [child for child in subtrees(tree) if child.data == "module"]
-    return tuple(_ModuleReader(report).read(child) for child in modules), report
+    return tuple(_ModuleReader(diagnostics).read(child) for child in modules), diagnostics
 
 
 class _ModuleReader:
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._expressions = ValueReader(report)
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        self._expressions = ValueReader(diagnostics)
 
     def read(self, tree: SyntaxTree) -> ModuleDef:
         name = token(tree, 0)
@@ -59,7 +59,9 @@ class _ModuleReader:
         while lines and lines[0].data == "note":
             doc.append(self._expressions.text(token(lines.pop(0), 0)))
         if not lines:
-            self._report.error(at_token(name), f"the module `{name}` does nothing", "write at least one step in it")
+            self._diagnostics.error(
+                at_token(name), f"the module `{name}` does nothing", "write at least one step in it"
+            )
         return ModuleDef(
             str(name),
             tuple(self._setting(s) for s in subtrees(settings)),
@@ -98,7 +100,7 @@ class _ModuleReader:
                     self._targets(targets), self._read_expression(over), self._body(subtrees(body)), at=at
                 )
         message = "a text that stands alone describes the module, and belongs before its first line"
-        self._report.error(at, message, "move it there, or make it a comment: `# ...`")
+        self._diagnostics.error(at, message, "move it there, or make it a comment: `# ...`")
         return None
 
     def _draw(self, tree: SyntaxTree) -> Draw:
@@ -107,7 +109,9 @@ class _ModuleReader:
             self._targets(targets),
             self._expressions.call(call),
             self._expressions.text(token(address, 0)) if address.children else None,
-            read_decision(self._read_expression(subtree(decision, 0)), self._report) if decision.children else None,
+            read_decision(self._read_expression(subtree(decision, 0)), self._diagnostics)
+            if decision.children
+            else None,
             at=at_tree(tree),
         )
 
@@ -128,7 +132,7 @@ class _ModuleReader:
         )
         for starred in [t for t in targets if t.starred][1:]:
             message = "two names are starred: how the results are shared out is not clear"
-            self._report.error(starred.at, message, "star one of them")
+            self._diagnostics.error(starred.at, message, "star one of them")
         return targets
 
     def _read_expression(self, tree: SyntaxTree) -> SourceExpr:

@@ -62,3 +62,9 @@ def spelling_hint(name: str) -> str:
     if known is not None:
         return f"write `{known.usage}`"
     return ""
+
+
+def hint_in_python(name: str) -> str:
+    """A hint for a function of NumPy on an expression of a program built in Python; '' for one that there is not."""
+    found = next((one for key, one in functions().items() if key == name or name in one.numpy_names), None)
+    return f"write `ms.{found.usage}`" if found is not None else spelling_hint(name)

@@ -19,6 +19,7 @@ from metasched.ir.source import (
     SourceExpr,
     Stage,
 )
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.expressions import (
     ExpressionReader,
     SyntaxTree,
@@ -29,7 +30,6 @@ from metasched.lang.expressions import (
     token,
 )
 from metasched.lang.layout import Start
-from metasched.lang.report import Report
 from metasched.lang.syntax import parse
 from metasched.support.messages import did_you_mean
 
@@ -38,16 +38,16 @@ _DTYPES = {dtype.value: dtype for dtype in DType}
 _ALIASES = {"int": DType.I32, **spellings()}
 
 
-def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Report]:
-    """The programs of a text, and a report with the mistakes found so far.
+def read_programs(text: str, filename: str) -> tuple[tuple[ProgramDef, ...], Diagnostics]:
+    """The programs of a text, and the mistakes found so far.
 
     Raises:
         LanguageError: with the first syntax error.
     """
-    report = Report(text, filename)
+    diagnostics = Diagnostics(text, filename)
     tree = parse(text, Start.FILE, filename)
     programs = [child for child in subtrees(tree) if child.data == "program"]
-    return tuple(_ProgramReader(report).read(child) for child in programs), report
+    return tuple(_ProgramReader(diagnostics).read(child) for child in programs), diagnostics
 
 
 def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[ProgramParameter, ...]:
@@ -64,9 +64,9 @@ def read_settings(tree: SyntaxTree, expressions: ExpressionReader) -> tuple[Prog
 
 
 class _ProgramReader:
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._expressions = ExpressionReader(report)
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        self._expressions = ExpressionReader(diagnostics)
         self._types: set[str] = set()
 
     def read(self, tree: SyntaxTree) -> ProgramDef:
@@ -109,7 +109,9 @@ class _ProgramReader:
         dtype, shape = self._type(subtree(tree, 2))
         const = bool(subtree(tree, 0).children)
         if const and shape is None:
-            self._report.error(at_token(name), f"`const` marks tensors, and `{name}` is a scalar", "remove `const`")
+            self._diagnostics.error(
+                at_token(name), f"`const` marks tensors, and `{name}` is a scalar", "remove `const`"
+            )
         return Argument(str(name), dtype, shape, const, at=at_token(name))
 
     def _output(self, tree: SyntaxTree) -> BufferDeclaration:
@@ -117,7 +119,7 @@ class _ProgramReader:
         dtype, shape = self._type(subtree(tree, 1))
         if shape is None:
             hint = f"write `{name}: {dtype}[]` for an output of no dimensions"
-            self._report.error(at_token(name), f"the output `{name}` has no shape", hint)
+            self._diagnostics.error(at_token(name), f"the output `{name}` has no shape", hint)
         return BufferDeclaration(str(name), dtype, shape or (), at=at_token(name))
 
     def _type(self, tree: SyntaxTree) -> tuple[ElementType, tuple[SourceExpr, ...] | None]:
@@ -134,7 +136,7 @@ class _ProgramReader:
         alias = _ALIASES.get(name)
         hint = f"write `{alias}`" if alias else did_you_mean(name, [*_DTYPES, *self._types])
         hint = hint or "the element types are " + ", ".join(_DTYPES)
-        self._report.error(at_token(name), f"`{name}` is not an element type", hint)
+        self._diagnostics.error(at_token(name), f"`{name}` is not an element type", hint)
         return DType.F32
 
     def _definition(self, tree: SyntaxTree) -> Let | BufferDeclaration | Stage:
@@ -166,7 +168,9 @@ class _ProgramReader:
         if [axis.name for axis in axes] != [axis.name for axis in stage.axes]:
             wanted = ", ".join(axis.name for axis in stage.axes)
             message = f"`{stage.buffer}` and `{name}` have different indices"
-            self._report.error(at_token(name), message, f"a value and its position go together: `{name}[{wanted}]`")
+            self._diagnostics.error(
+                at_token(name), message, f"a value and its position go together: `{name}[{wanted}]`"
+            )
             axes = stage.axes
         axes = tuple(replace(a, extent=a.extent or b.extent) for a, b in zip(stage.axes, axes, strict=True))
         return replace(stage, position=str(name), axes=axes)

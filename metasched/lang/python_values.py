@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from metasched.dtypes import DType
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import BoolLit, FloatLit, IntLit, Name, Operation, Prefix, Read, SourceExpr, Stage, negate
 from metasched.ir.source_printer import print_source
+from metasched.lang.numpy_names import hint_in_python
 from metasched.support.messages import with_hint
 
 FILE = "<python>"
@@ -129,6 +134,19 @@ class Value:
     def __neg__(self) -> Value:
         return Term(negate(self.node), self.symbols)
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **settings: object) -> Any:
+        """What NumPy calls for `np.float32(2) * value`, and for an array times a value, which is an array of values;
+        and for `np.exp(value)`, which is an error with a hint.
+        """
+        op = _OPERATORS_OF_NUMPY.get(ufunc.__name__)
+        if op is None or method != "__call__" or settings:
+            message = f"np.{ufunc.__name__} takes numbers, and `{self!r}` is an expression of a program"
+            raise TypeError(with_hint(message, hint_in_python(ufunc.__name__)))
+        if not any(isinstance(one, np.ndarray) for one in inputs):
+            return op(*map(lift, inputs))
+        of_each = np.frompyfunc(lambda a, b: op(lift(a), lift(b)), 2, 1)
+        return of_each(*(_in_array(one) if isinstance(one, Value) else one for one in inputs))
+
 
 class Term(Value):
     """The result of an operator or a function.
@@ -220,9 +238,11 @@ def program_error(message: str, hint: str = "") -> LanguageError:
 
 
 def lift(value: object) -> Value:
-    """A number as a value. Raises TypeError for anything that is not one."""
+    """A number as a value, one of NumPy's too. Raises TypeError for anything that is not one."""
     if isinstance(value, Value):
         return value
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool):
         return Term(BoolLit(value))
     if isinstance(value, float):
@@ -232,6 +252,36 @@ def lift(value: object) -> Value:
     if hasattr(value, "__index__"):
         return Term(IntLit(value.__index__()))
     raise TypeError(f"{value!r} is no expression of a program: numbers, parameters and indexed tensors are")
+
+
+_OPERATORS_OF_NUMPY: Mapping[str, Callable[..., Value]] = MappingProxyType(
+    {
+        "add": operator.add,
+        "subtract": operator.sub,
+        "multiply": operator.mul,
+        "divide": operator.truediv,
+        "floor_divide": operator.floordiv,
+        "remainder": operator.mod,
+        "bitwise_and": operator.and_,
+        "bitwise_or": operator.or_,
+        "bitwise_xor": operator.xor,
+        "left_shift": operator.lshift,
+        "right_shift": operator.rshift,
+        "less": operator.lt,
+        "less_equal": operator.le,
+        "greater": operator.gt,
+        "greater_equal": operator.ge,
+        "equal": operator.eq,
+        "not_equal": operator.ne,
+    }
+)
+
+
+def _in_array(value: Value) -> np.ndarray[Any, Any]:
+    """A value as NumPy takes it for an object like others."""
+    array = np.empty((), object)
+    array[()] = value
+    return array
 
 
 def _operation(op: BinOp, a: object, b: object) -> Value:

@@ -22,10 +22,10 @@ from metasched.ir.source import (
     Read,
     Stage,
 )
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
 from metasched.lang.memory_order import apply_memory_order
-from metasched.lang.report import Report
 from metasched.lang.shorthand_shapes import (
     FILE,
     NAME,
@@ -106,12 +106,12 @@ class Shorthand:
         stages = tuple(inference.stage(stage) for stage in self.stages)
         definition = inference.definition(stages)
         wrapped, origins = _wrap_stages(self.text)
-        program = _restore_places(self.text, origins, lambda: elaborate(definition, {}, Report(wrapped, FILE)))
+        program = _restore_places(self.text, origins, lambda: elaborate(definition, {}, Diagnostics(wrapped, FILE)))
         orders = {n: t.order for n, t in types.items() if isinstance(t, TensorType) and t.order is not None}
         if not orders:
             return program
         # Mistakes were already reported in terms of the program as written.
-        return elaborate(apply_memory_order(definition, orders), {}, Report(wrapped, FILE))
+        return elaborate(apply_memory_order(definition, orders), {}, Diagnostics(wrapped, FILE))
 
 
 def _python_type(given: ArgumentType) -> ArgumentType:

@@ -30,8 +30,8 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.ir.source_printer import print_source
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.extents import bare_uses, stage_axes
-from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.support.data_classes import dataclass
@@ -188,10 +188,10 @@ class ShapeInference:
 
     def _values(self, stage: Stage, scalars: Mapping[str, DType]) -> Values:
         buffers = {n: BufferInfo(n, self._dtypes[n], s, stage.at) for n, s in self._shapes.items() if n in self._dtypes}
-        report = Report("", FILE)
-        scope = ProgramScope(sizes=Sizes(report), types={}, scalars=scalars, buffers=buffers, later={})
+        diagnostics = Diagnostics("", FILE)
+        scope = ProgramScope(sizes=Sizes(diagnostics), types={}, scalars=scalars, buffers=buffers, later={})
         axes = frozenset(axis.name for group in stage_axes(stage) for axis in group)
-        return Values(StageScope(scope, stage.buffer, axes), report)
+        return Values(StageScope(scope, stage.buffer, axes), diagnostics)
 
     # --- the whole
 

@@ -23,7 +23,7 @@ from metasched.ir.source import (
     SourceExpr,
 )
 from metasched.ir.source_printer import print_source
-from metasched.lang.report import Report
+from metasched.lang.diagnostics import Diagnostics
 from metasched.support.integers import is_integer
 from metasched.support.messages import counted, did_you_mean
 
@@ -70,8 +70,8 @@ _CHOICES: Mapping[str, Callable[[float, float], float]] = {"max": max, "min": mi
 class Sizes:
     """The values of parameters and `let`s."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
         # None for a name whose definition was wrong: it is known, and using it is no further mistake.
         self._values: dict[str, int | None] = {}
         self.used: set[str] = set()
@@ -105,10 +105,10 @@ class Sizes:
         if value is None:
             return None
         if not is_integer(value):
-            self._report.error(e.start, f"a size is a whole number, and `{print_source(e)}` is {value}")
+            self._diagnostics.error(e.start, f"a size is a whole number, and `{print_source(e)}` is {value}")
             return None
         if not holds_range(INDEX, value, value):
-            self._report.error(e.start, f"`{print_source(e)}` does not fit in 64 bits")
+            self._diagnostics.error(e.start, f"`{print_source(e)}` does not fit in 64 bits")
             return None
         return value
 
@@ -135,15 +135,15 @@ class Sizes:
             case Apply():
                 return self._apply(e)
             case Read(buffer=buffer):
-                self._report.error(e.at, f"a size cannot depend on the data in `{buffer}`")
+                self._diagnostics.error(e.at, f"a size cannot depend on the data in `{buffer}`")
             case Reduce():
-                self._report.error(e.at, "a size cannot be a reduction")
+                self._diagnostics.error(e.at, "a size cannot be a reduction")
         return None
 
     def _name(self, name: str, e: SourceExpr) -> int | None:
         if name not in self._values:
             hint = did_you_mean(name, self._values) or "sizes are parameters and names given by `let`"
-            self._report.error(e.at, f"`{name}` is not a size", hint)
+            self._diagnostics.error(e.at, f"`{name}` is not a size", hint)
             return None
         self.used.add(name)
         return self._values[name]
@@ -160,18 +160,18 @@ class Sizes:
         return self._compute(e, lambda: OPERATORS[op](left, right))
 
     def _no_bits(self, op: BinOp | UnOp, e: SourceExpr) -> None:
-        self._report.error(e.at, f"`{op.value}` is for the bits of integers, in `{print_source(e)}`")
+        self._diagnostics.error(e.at, f"`{op.value}` is for the bits of integers, in `{print_source(e)}`")
 
     def _apply(self, e: Apply) -> Number | None:
         function = functions().get(e.func)
         evaluate = function.evaluate if function is not None else _CHOICES.get(e.func)
         if evaluate is None:
             known = [*functions(), *_CHOICES]
-            self._report.error(e.at, f"`{e.func}` is not a function of numbers", did_you_mean(e.func, known))
+            self._diagnostics.error(e.at, f"`{e.func}` is not a function of numbers", did_you_mean(e.func, known))
             return None
         arity = function.arity if function is not None else 2
         if len(e.args) != arity:
-            self._report.error(e.at, f"`{e.func}` takes {counted(arity, 'argument')}, not {len(e.args)}")
+            self._diagnostics.error(e.at, f"`{e.func}` takes {counted(arity, 'argument')}, not {len(e.args)}")
             return None
         args = [self.value(arg) for arg in e.args]
         known_args = [arg for arg in args if arg is not None]
@@ -181,12 +181,12 @@ class Sizes:
         try:
             value = run()
         except ZeroDivisionError:
-            self._report.error(e.at, f"`{print_source(e)}` divides by zero")
+            self._diagnostics.error(e.at, f"`{print_source(e)}` divides by zero")
             return None
         except (ValueError, OverflowError):
-            self._report.error(e.at, f"`{print_source(e)}` has no value: outside the function's domain")
+            self._diagnostics.error(e.at, f"`{print_source(e)}` has no value: outside the function's domain")
             return None
         if isinstance(value, int) and not holds_range(INDEX, value, value):
-            self._report.error(e.at, f"`{print_source(e)}` does not fit in 64 bits")
+            self._diagnostics.error(e.at, f"`{print_source(e)}` does not fit in 64 bits")
             return None
         return value

@@ -30,8 +30,8 @@ from metasched.ir.nodes import (
 from metasched.ir.source import Axis, FloatLit, IfElse, IntLit, Name, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.ir.source_printer import print_domain, print_source, print_stage
 from metasched.lang.bounds import Assumptions
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
-from metasched.lang.report import Report
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.support.cached import cached_property
 from metasched.support.messages import listing
@@ -40,17 +40,17 @@ from metasched.support.messages import listing
 class StageBuilder:
     """Elaborates one stage, given the buffers defined before it."""
 
-    def __init__(self, stage: Stage, program: ProgramScope, report: Report) -> None:
+    def __init__(self, stage: Stage, program: ProgramScope, diagnostics: Diagnostics) -> None:
         self._stage = stage
         self._sizes = program.sizes
         self._types = program.types
         self._buffers = program.buffers
-        self._report = report
+        self._diagnostics = diagnostics
         self._disagreement = False
         self._extents: Mapping[str, int | None] = {}
         self._spatial, self._reduce = stage_axes(stage)
         names = frozenset(axis.name for axis in self._axes)
-        self._values = Values(StageScope(program, stage.buffer, names), report)
+        self._values = Values(StageScope(program, stage.buffer, names), diagnostics)
 
     @property
     def _axes(self) -> tuple[Axis, ...]:
@@ -76,11 +76,15 @@ class StageBuilder:
         value = _terms(stage.value, dtype) if isinstance(stage.value, Reduce) else stage.value
         built = self._values.build_stored(value, dtype, assumed)
         if isinstance(stage.value, Reduce) and dtype.is_bool:
-            self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
+            self._diagnostics.error(
+                stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand"
+            )
             return info, None
         if math.prod(known.values()) > MAX_ITERATIONS:
             message = f"the loops of `{stage.buffer}` would run {math.prod(known.values())} times"
-            self._report.error(stage.at, message, f"at most {MAX_ITERATIONS} fit in 64 bits; make the sizes smaller")
+            self._diagnostics.error(
+                stage.at, message, f"at most {MAX_ITERATIONS} fit in 64 bits; make the sizes smaller"
+            )
             return info, None
         if built is None or info.shape is None or info.dtype is None or len(known) < len(extents):
             return info, None
@@ -92,10 +96,10 @@ class StageBuilder:
         seen: set[str] = set()
         for axis in self._axes:
             if axis.name in seen:
-                self._report.error(axis.at, f"the index `{axis.name}` appears twice", "rename one of them")
+                self._diagnostics.error(axis.at, f"the index `{axis.name}` appears twice", "rename one of them")
             if axis.name in taken:
                 message = f"`{axis.name}` is an index here and something else in the program"
-                self._report.error(axis.at, message, "choose another name for the index")
+                self._diagnostics.error(axis.at, message, "choose another name for the index")
             seen.add(axis.name)
 
     def _check_targets(self) -> None:
@@ -107,10 +111,10 @@ class StageBuilder:
             message = f"`{stage.value.reducer.value}` gives a value and its position"
             value = f"{stage.buffer}_value"
             hint = f"name both: `{value}[{indices}], {stage.buffer}[{indices}] = {print_source(stage.value)}`"
-            self._report.error(stage.at, message, hint)
+            self._diagnostics.error(stage.at, message, hint)
         elif stage.position is not None and not is_arg:
             message = f"`{stage.buffer}` and `{stage.position}` are computed by one stage, which has one result"
-            self._report.error(stage.at, message, "`argmax` and `argmin` have two; write two stages otherwise")
+            self._diagnostics.error(stage.at, message, "`argmax` and `argmin` have two; write two stages otherwise")
 
     def position(self, values: BufferInfo, declared: BufferInfo | None) -> BufferInfo:
         """The buffer of an arg-reduction's positions, besides that of its values."""
@@ -120,11 +124,11 @@ class StageBuilder:
             return BufferInfo(stage.position, INDEX, values.shape, stage.at, positions=self._positions())
         if declared.dtype is not None and not declared.dtype.is_integer:
             message = f"`{stage.position}` holds positions, and is declared as {declared.dtype}"
-            self._report.error(declared.at, message, "positions are integers: `i64`, or `i32`")
+            self._diagnostics.error(declared.at, message, "positions are integers: `i64`, or `i32`")
         elif declared.shape is not None and values.shape is not None and declared.shape != values.shape:
             shape = ", ".join(map(str, values.shape))
             message = f"`{stage.position}` is declared with another shape than `{stage.buffer}`"
-            self._report.error(declared.at, message, f"a value and its position go together: [{shape}]")
+            self._diagnostics.error(declared.at, message, f"a value and its position go together: [{shape}]")
         return replace(declared, positions=self._positions())
 
     def _positions(self) -> int | None:
@@ -150,7 +154,7 @@ class StageBuilder:
         count = self._count_positions() or 1
         if count - 1 > integer_range(dtype)[1]:
             message = f"there are {count} positions, more than {dtype} can hold"
-            self._report.error(self._stage.at, message, f"declare `{position.name}` as i64")
+            self._diagnostics.error(self._stage.at, message, f"declare `{position.name}` as i64")
             return None
         flat = simplify(flat)
         value = flat if dtype is INDEX else Cast(flat, dtype)
@@ -166,7 +170,7 @@ class StageBuilder:
         nested = next((node for node in inside.walk() if isinstance(node, Reduce)), None)
         if nested is not None:
             message = f"`{nested.reducer.value}[...]` is a stage's whole right-hand side, not a part of it"
-            self._report.error(nested.at, message, self._two_stages(nested))
+            self._diagnostics.error(nested.at, message, self._two_stages(nested))
 
     def _rounds_each_step(self, value: Reduce, dtype: DType) -> None:
         name = value.reducer.value
@@ -178,7 +182,7 @@ class StageBuilder:
         types = [name for name, given in self._types.items() if given is dtype]
         if types:
             hint += f"; or give another type for one of {listing(types)}, such as `{types[-1]}={wide}`"
-        self._report.error(value.at, message, hint)
+        self._diagnostics.error(value.at, message, hint)
 
     def _two_stages(self, nested: Reduce) -> str:
         stage = self._stage
@@ -213,7 +217,7 @@ class StageBuilder:
             if other.extent != first.extent:
                 message = f"the index `{axis.name}` goes to {first.extent} in {first.source}"
                 message += f" and to {other.extent} in {other.source}"
-                self._report.error(other.at, message, self._agreement(axis, counting, is_written=bool(written)))
+                self._diagnostics.error(other.at, message, self._agreement(axis, counting, is_written=bool(written)))
                 self._disagreement = True
         return first.extent
 
@@ -231,7 +235,7 @@ class StageBuilder:
         if axis.extent is not None:
             extent = self._sizes.size(axis.extent)
             if extent is not None and extent < 1:
-                self._report.error(axis.at, f"the range of `{axis.name}` is {extent}", "extents are at least 1")
+                self._diagnostics.error(axis.at, f"the range of `{axis.name}` is {extent}", "extents are at least 1")
                 extent = None
             unknown = extent is None
             if extent is not None:
@@ -252,7 +256,7 @@ class StageBuilder:
         if axis in self._spatial:
             hint += f", or declare the buffer before the stage, `{stage.buffer}: f32[...]`"
         message = f"nothing says how far the index `{axis.name}` goes: it is nowhere used alone as an index"
-        self._report.error(axis.at, message, hint)
+        self._diagnostics.error(axis.at, message, hint)
 
     def _info(self, declared: BufferInfo | None, extents: Mapping[str, int | None]) -> BufferInfo:
         stage = self._stage
@@ -260,14 +264,14 @@ class StageBuilder:
             if declared.shape is not None and len(declared.shape) != len(self._spatial):
                 message = f"`{stage.buffer}` is declared with {len(declared.shape)} dimensions and"
                 message += f" computed with {len(self._spatial)}"
-                self._report.error(stage.at, message, f"the declaration is on line {declared.at.line}")
+                self._diagnostics.error(stage.at, message, f"the declaration is on line {declared.at.line}")
             return declared
         shape = tuple(n for axis in self._spatial if (n := extents[axis.name]) is not None)
         dtype = self._values.dtype(stage.value)
         if dtype is None and self._lacks_type():
             message = f"nothing says which element type `{stage.buffer}` has"
             hint = f"declare it before the stage, `{stage.buffer}: f32[...]`, or cast the value, `f32(...)`"
-            self._report.error(stage.at, message, hint)
+            self._diagnostics.error(stage.at, message, hint)
         settled = len(shape) == len(self._spatial) and not self._disagreement
         return BufferInfo(stage.buffer, dtype, shape if settled else None, stage.at)
 

@@ -31,6 +31,7 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_params, print_source
 from metasched.lang.decisions import print_decision, read_decision
+from metasched.lang.diagnostics import Diagnostics, require_text
 from metasched.lang.expressions import (
     SyntaxTree,
     ValueReader,
@@ -44,7 +45,6 @@ from metasched.lang.expressions import (
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
-from metasched.lang.report import Report
 from metasched.lang.syntax import parse
 from metasched.lang.trace_lines import TraceLines
 from metasched.support.messages import a_or_an, did_you_mean
@@ -63,6 +63,7 @@ def parse_trace(text: str, filename: str = "<trace>") -> TraceData:
     Raises:
         LanguageError: with the first syntax error, or with every other mistake found.
     """
+    require_text("trace", text, "of a file, give what `path.read_text()` reads")
     try:
         data = _trace_lines().trace(text, _PLACES)
     except LanguageError:  # it is found again in the whole text, with its place there
@@ -84,9 +85,9 @@ class _AnyHandle(set[str]):
 
 def _parse_trace(text: str, filename: str, handles: set[str]) -> TraceData:
     tree = parse(text, Start.TRACE, filename)
-    report = Report(text, filename)
-    data = _TraceReader(report, handles).read(tree)
-    report.check()
+    diagnostics = Diagnostics(text, filename)
+    data = _TraceReader(diagnostics, handles).read(tree)
+    diagnostics.check()
     return data
 
 
@@ -135,9 +136,9 @@ def print_value(value: Value | Decision) -> str:
 class _TraceReader:
     """Reads the tree of a trace. `handles` are those defined above it."""
 
-    def __init__(self, report: Report, handles: set[str]) -> None:
-        self._report = report
-        self._expressions = ValueReader(report)
+    def __init__(self, diagnostics: Diagnostics, handles: set[str]) -> None:
+        self._diagnostics = diagnostics
+        self._expressions = ValueReader(diagnostics)
         self._handles = handles
 
     def read(self, tree: SyntaxTree) -> TraceData:
@@ -146,7 +147,7 @@ class _TraceReader:
         version = self._expressions.integer(number)
         if version != FORMAT:
             message = f"this is a trace of format {version}, and format {FORMAT} is what can be read here"
-            self._report.error(at_token(number), message)
+            self._diagnostics.error(at_token(number), message)
         params = tuple((param.name, param.default) for param in read_settings(settings, self._expressions))
         instructions = tuple(self._line(line) for line in lines)
         return TraceData(str(name), params, instructions, version)
@@ -161,7 +162,7 @@ class _TraceReader:
         if not random and (address.children or decision.children):
             part = "an address" if address.children else "a decision"
             message = f"{part} belongs to a random variable, and this line draws none"
-            self._report.error(at_tree(operation), message, f"write `~` instead of `=` before `{op}`")
+            self._diagnostics.error(at_tree(operation), message, f"write `~` instead of `=` before `{op}`")
         out = Instruction(
             str(op),
             args,
@@ -181,13 +182,13 @@ class _TraceReader:
         for field in fields:
             match self._expressions.read(field):
                 case Keyword(name=name, value=value) if name in kwargs:
-                    self._report.error(at_tree(field), f"`{name}` is given twice", "remove one")
+                    self._diagnostics.error(at_tree(field), f"`{name}` is given twice", "remove one")
                 case Keyword(name=name, value=value):
                     kwargs[name] = self._value(value)
                 case value:
                     if kwargs:
                         message = "an argument without a name comes after one with a name"
-                        self._report.error(at_tree(field), message, "put it first")
+                        self._diagnostics.error(at_tree(field), message, "put it first")
                     args.append(self._value(value))
         return tuple(args), tuple(kwargs.items())
 
@@ -205,14 +206,14 @@ class _TraceReader:
         return self._arithmetic(e)
 
     def _decision(self, tree: SyntaxTree) -> Decision:
-        return read_decision(self._expressions.read(tree), self._report)
+        return read_decision(self._expressions.read(tree), self._diagnostics)
 
     def _check_handle(self, name: str, at: At) -> None:
         if name == "_":
-            self._report.error(at, "`_` stands only in decisions", "write `None` where nothing is meant")
+            self._diagnostics.error(at, "`_` stands only in decisions", "write `None` where nothing is meant")
         elif name not in self._handles and name not in _PLACES:
             hint = did_you_mean(name, self._handles) or "texts are written in quotes"
-            self._report.error(at, f"`{name}` is not defined by a line above", hint)
+            self._diagnostics.error(at, f"`{name}` is not defined by a line above", hint)
 
     def _arithmetic(self, e: SourceExpr) -> Expr:
         match e:
@@ -234,7 +235,7 @@ class _TraceReader:
             case Apply(func=func, args=(a, b)) if func in _CALLS:
                 return Binary(_CALLS[func], self._arithmetic(a), self._arithmetic(b))
         hint = "integer variables combine with + - * // %, min(a, b), max(a, b) and ceildiv(a, b)"
-        self._report.error(e.at, f"`{print_source(e)}` has no meaning in a trace", hint)
+        self._diagnostics.error(e.at, f"`{print_source(e)}` has no meaning in a trace", hint)
         return Const(0, INDEX)
 
 

@@ -42,9 +42,9 @@ from metasched.ir.source_printer import print_source
 from metasched.lang.borders import BORDERS
 from metasched.lang.bounds import Assumptions, Bound
 from metasched.lang.conversions import cast_to, nearest_value, round_to_storage
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.index_hints import guard_read, moved_axis
 from metasched.lang.numpy_names import spelling_hint
-from metasched.lang.report import Report
 from metasched.lang.sizes import Number, Sizes
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted, did_you_mean, listing
@@ -111,9 +111,9 @@ class StageScope:
 class Values:
     """Types and builds the expressions of one stage. A method returns None once it has reported an error."""
 
-    def __init__(self, scope: StageScope, report: Report) -> None:
+    def __init__(self, scope: StageScope, diagnostics: Diagnostics) -> None:
         self._scope = scope
-        self._report = report
+        self._diagnostics = diagnostics
         self._dtypes: dict[int, DType | None] = {}
         self._expanded: dict[int, SourceExpr] = {}
         self._everywhere: Assumptions | None = None  # what holds under no condition
@@ -182,7 +182,7 @@ class Values:
             hint = f"write `1 if {text} else 0`"
         else:
             hint = f"types are never converted silently; cast it: `{want}({text})`"
-        self._report.error(e.start, f"`{text}` is {got} where {want} is needed", hint)
+        self._diagnostics.error(e.start, f"`{text}` is {got} where {want} is needed", hint)
 
     def _constant(self, value: Number, want: DType, e: SourceExpr) -> Const | None:
         text = print_source(e)
@@ -190,18 +190,18 @@ class Values:
             if isinstance(value, bool) and want.is_bool:
                 return Const(value, want)
             hint = "write `True` or `False`" if want.is_bool else ""
-            self._report.error(e.at, f"`{text}` is {'bool' if isinstance(value, bool) else 'a number'}"
+            self._diagnostics.error(e.at, f"`{text}` is {'bool' if isinstance(value, bool) else 'a number'}"
                                f" where {want} is needed", hint)  # fmt: skip
             return None
         if want.is_float:
             return Const(float(value), want.compute)
         if isinstance(value, float):
             hint = "indices and sizes are whole numbers" if want is INDEX else "cast the other side: `f32(...)`"
-            self._report.error(e.at, f"`{text}` is not a whole number where {want} is needed", hint)
+            self._diagnostics.error(e.at, f"`{text}` is not a whole number where {want} is needed", hint)
             return None
         lowest, highest = integer_range(want)
         if not lowest <= value <= highest:
-            self._report.error(e.at, f"{value} does not fit in {want}, which goes from {lowest} to {highest}")
+            self._diagnostics.error(e.at, f"{value} does not fit in {want}, which goes from {lowest} to {highest}")
             return None
         return Const(value, want.compute)
 
@@ -222,7 +222,7 @@ class Values:
                 dtype = self.dtype(a) or want
                 inner = self.build(a, dtype, assumed)
                 if dtype.is_bool:
-                    self._report.error(e.at, f"`{print_source(e)}` negates a bool", "write `not`")
+                    self._diagnostics.error(e.at, f"`{print_source(e)}` negates a bool", "write `not`")
                     return None
                 return None if inner is None else self._require_64_bits(Unary(op, inner), e, assumed)
             case Apply():
@@ -241,11 +241,11 @@ class Values:
         if e.name in scope.scalars:
             return ScalarVar(e.name, scope.scalars[e.name])
         if e.name in scope.buffers or e.name in scope.later:
-            self._report.error(e.at, f"`{e.name}` is a tensor and needs its indices", f"write `{e.name}[...]`")
+            self._diagnostics.error(e.at, f"`{e.name}` is a tensor and needs its indices", f"write `{e.name}[...]`")
             return None
         known = [*scope.sizes.names, *scope.axes, *scope.scalars]
         hint = did_you_mean(e.name, known) or "name it on the left-hand side, in a reduction, or as a parameter"
-        self._report.error(e.at, f"`{e.name}` is not declared", hint)
+        self._diagnostics.error(e.at, f"`{e.name}` is not declared", hint)
         return None
 
     def _operation(self, e: Operation, want: DType, assumed: Assumptions) -> Expr | None:
@@ -278,12 +278,12 @@ class Values:
         inside = assumed.dead or (lo >= 0 and hi < bits)
         if isinstance(b, Const) and not inside:
             hint = f"a number of {dtype} is shifted by 0 to {bits - 1} places"
-            self._report.error(e.b.start, f"`{print_source(e)}` shifts {bits} bits by {text}", hint)
+            self._diagnostics.error(e.b.start, f"`{print_source(e)}` shifts {bits} bits by {text}", hint)
             return None
         if b.dtype is not a.dtype and not inside:
             hint = f"types are never converted silently; cast it: `{dtype}({text})`"
             message = f"`{text}` is {places} where {dtype} is needed, as it may not be from 0 to {bits - 1}"
-            self._report.error(e.b.start, message, hint)
+            self._diagnostics.error(e.b.start, message, hint)
             return None
         return self._require_64_bits(Binary(e.op, a, cast_to(b, a.dtype)), e, assumed)
 
@@ -291,7 +291,7 @@ class Values:
         inner = self.build(e.a, dtype, assumed)
         if dtype.is_float:
             hint = "write `-` for what is subtracted from 0"
-            self._report.error(e.at, f"`~` is not defined on {dtype}, in `{print_source(e)}`", hint)
+            self._diagnostics.error(e.at, f"`~` is not defined on {dtype}, in `{print_source(e)}`", hint)
             return None
         if inner is None:
             return None
@@ -301,7 +301,7 @@ class Values:
         return Binary(BinOp.BIT_XOR, inner, Const(highest if lowest == 0 else -1, inner.dtype))
 
     def _require_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
-        """The expression that was built; None, with a report, for index arithmetic that may leave 64 bits.
+        """The expression that was built; None, with a diagnostic, for index arithmetic that may leave 64 bits.
 
         Conditions are ignored: code may compute a value before it tests whether it is used. Arithmetic over data wraps.
         """
@@ -318,7 +318,7 @@ class Values:
         if not holds_range(INDEX, lo, hi):
             message += f": it goes from {lo} to {hi}"
         hint = f"index arithmetic must fit in i64 for every {ranges}, whatever conditions are around it"
-        self._report.error(e.at, message, f"{hint}; make the sizes or the constants smaller")
+        self._diagnostics.error(e.at, message, f"{hint}; make the sizes or the constants smaller")
         return None
 
     def _divides_by_zero(self, e: Operation, a: Expr, b: Expr, assumed: Assumptions) -> bool:
@@ -332,7 +332,7 @@ class Values:
             return False
         divisor = print_source(e.b)
         hint = f"divide by `max({divisor}, 1)`, or under a condition such as `if {divisor} > 0`"
-        self._report.error(e.at, f"`{print_source(e)}` divides by `{divisor}`, which may be zero or less", hint)
+        self._diagnostics.error(e.at, f"`{print_source(e)}` divides by `{divisor}`, which may be zero or less", hint)
         return True
 
     def _operator_takes(self, op: BinOp, dtype: DType, e: Operation) -> bool:
@@ -349,7 +349,7 @@ class Values:
             hint = "combine bools with `and`, `or` and `not`"
         else:
             return True
-        self._report.error(e.at, f"`{op.value}` is not defined on {dtype}, in `{text}`", hint)
+        self._diagnostics.error(e.at, f"`{op.value}` is not defined on {dtype}, in `{text}`", hint)
         return False
 
     def _divides_by_nonpositive(self, e: SourceExpr) -> bool:
@@ -390,12 +390,12 @@ class Values:
             return None
         arity = function.arity if function is not None else 2
         if len(e.args) != arity:
-            self._report.error(e.at, f"`{e.func}` takes {counted(arity, 'argument')}, not {len(e.args)}")
+            self._diagnostics.error(e.at, f"`{e.func}` takes {counted(arity, 'argument')}, not {len(e.args)}")
             return None
         dtype = self._common(*e.args) or want
         if dtype.is_bool or (function is not None and not dtype.is_float and not function.integers):
             hint = f"cast the argument: `{e.func}(f32(...))`"
-            self._report.error(e.at, f"`{e.func}` is not defined on {dtype}", hint)
+            self._diagnostics.error(e.at, f"`{e.func}` is not defined on {dtype}", hint)
             return None
         args = [self.build(arg, dtype, assumed) for arg in e.args]
         good = tuple(arg for arg in args if arg is not None)
@@ -409,7 +409,7 @@ class Values:
         border = BORDERS[e.func]
         if len(e.args) != border.arity:
             message = f"`{e.func}` takes {border.arity} arguments, not {len(e.args)}"
-            self._report.error(e.at, message, f"write `{border.usage}`")
+            self._diagnostics.error(e.at, message, f"write `{border.usage}`")
             return None
         if id(e) not in self._expanded:  # What types are remembered of by identity has to stay.
             self._expanded[id(e)] = border.expand(e.at, *e.args)
@@ -423,11 +423,11 @@ class Values:
         else:
             hint = spelling_hint(e.func) or did_you_mean(e.func, [*functions(), *_EXTREMA, *BORDERS, *self._casts])
             hint = hint or "the functions are " + ", ".join([*_EXTREMA, *BORDERS, *functions()])
-        self._report.error(e.at, f"`{e.func}` is not a function", hint)
+        self._diagnostics.error(e.at, f"`{e.func}` is not a function", hint)
 
     def _cast(self, e: Apply, dtype: DType, assumed: Assumptions) -> Expr | None:
         if len(e.args) != 1:
-            self._report.error(e.at, f"the cast `{e.func}` takes 1 argument, not {len(e.args)}")
+            self._diagnostics.error(e.at, f"the cast `{e.func}` takes 1 argument, not {len(e.args)}")
             return None
         arg = e.args[0]
         if self._scope.sizes.is_literal(arg, self._scope.axes):
@@ -459,7 +459,7 @@ class Values:
             message = f"`{print_source(e)}` has {counted(len(e.indices), 'index', 'indices')}"
             shape = ", ".join(str(n) for n in info.shape)
             message += f", and `{e.buffer}` has {counted(rank, 'dimension')}: [{shape}]"
-            self._report.error(e.at, message)
+            self._diagnostics.error(e.at, message)
             return None
         indices = [self._index(index, e, dim, info.shape[dim], assumed) for dim, index in enumerate(e.indices)]
         good = tuple(index for index in indices if index is not None)
@@ -469,17 +469,19 @@ class Values:
         scope = self._scope
         if e.buffer == scope.writes:
             hint = "give what it reads another name, in a stage before"
-            self._report.error(e.at, f"`{e.buffer}` is read by the stage that defines it", hint)
+            self._diagnostics.error(e.at, f"`{e.buffer}` is read by the stage that defines it", hint)
         elif e.buffer in scope.buffers:
             return scope.buffers[e.buffer]
         elif e.buffer in scope.later:
             hint = f"stages run in order: move the stage of `{e.buffer}` (line {scope.later[e.buffer].line}) up"
-            self._report.error(e.at, f"`{e.buffer}` is read before the stage that defines it", hint)
+            self._diagnostics.error(e.at, f"`{e.buffer}` is read before the stage that defines it", hint)
         elif e.buffer in scope.scalars or e.buffer in scope.sizes or e.buffer in scope.axes:
-            self._report.error(e.at, f"`{e.buffer}` is a number and has no indices", f"write `{e.buffer}`")
+            self._diagnostics.error(e.at, f"`{e.buffer}` is a number and has no indices", f"write `{e.buffer}`")
         else:
             hint = did_you_mean(e.buffer, [*scope.buffers, *scope.later])
-            self._report.error(e.at, f"`{e.buffer}` is not declared", hint or "name it as an input or define it before")
+            self._diagnostics.error(
+                e.at, f"`{e.buffer}` is not declared", hint or "name it as an input or define it before"
+            )
         return None
 
     def _index(self, index: SourceExpr, read: Read, dim: int, extent: int, assumed: Assumptions) -> Expr | None:
@@ -492,7 +494,7 @@ class Values:
         built = cast_to(built, INDEX)
         if self._divides_by_nonpositive(index):
             message = f"the index `{print_source(index)}` divides by what may not be positive"
-            self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
+            self._diagnostics.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
             return None
         built = simplify(_fold_quotients(simplify(built), assumed))
         lo, hi = assumed.range(built)
@@ -519,7 +521,7 @@ class Values:
         )
         hint = "index with an input alone, which is checked at each call, keep the index inside by"
         hint = f"{hint} `clamp({text}, 0, {extent - 1})`, or {guard_read(read, dim, extent, below=True, above=True)}"
-        self._report.error(index.start, message, hint)
+        self._diagnostics.error(index.start, message, hint)
         return False
 
     def _out_of_bounds(self, read: Read, dim: int, extent: int, reached: tuple[Bound, Bound]) -> None:
@@ -541,7 +543,7 @@ class Values:
             axis = moved_axis(index)
             fitting = f": `{axis} < {extent - int(lo)}`" if axis in self._scope.axes and extent > lo else ""
             hint += f", or write a smaller range of its indices{fitting}"
-        self._report.error(index.start, message, hint)
+        self._diagnostics.error(index.start, message, hint)
 
 
 def _fold_quotients(e: Expr, assumed: Assumptions) -> Expr:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from math import gcd
 
 from metasched.ir.source import ProgramDef, Setting
-from metasched.lang.report import Report
+from metasched.lang.diagnostics import Diagnostics
 
 _GROUPS = "G"
 _CHANNELS = ("CI", "CO")
 
 
-def check_groups(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
+def check_groups(definition: ProgramDef, given: Mapping[str, Setting], diagnostics: Diagnostics) -> None:
     """Refuse groups that do not divide the channels; elaboration would refuse them too, but as an index out of bounds.
 
     Elaboration reports values that are not positive integers.
@@ -31,9 +31,9 @@ def check_groups(definition: ProgramDef, given: Mapping[str, Setting], report: R
         return
     common = gcd(*(numbers[name] for name in _CHANNELS))
     possible = ", ".join(str(n) for n in range(1, common + 1) if common % n == 0)
-    report.error(
+    diagnostics.error(
         places[_GROUPS],
         f"{groups} groups ({_GROUPS}) do not divide {' and '.join(wrong)}",
         f"with these channels, {_GROUPS} may be {possible}; or change CI and CO to multiples of {groups}",
     )
-    report.check()
+    diagnostics.check()

@@ -13,9 +13,9 @@ from functools import cache
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import ProgramDef, Setting
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
-from metasched.lang.report import Report
 from metasched.operators.files import file_of
 from metasched.operators.groups import check_groups
 from metasched.operators.limits import check_limits
@@ -39,10 +39,10 @@ def load(name: str, /, **params: Setting) -> Program:
         LanguageError: when a parameter is unknown, or the sizes do not go together.
     """
     file = file_of(name)
-    definition, report = _definition(name), Report(file.read_text(encoding="utf-8"), str(file))
-    check_groups(definition, params, report)
-    check_limits(definition, params, report)
-    return elaborate(definition, params, report)
+    definition, diagnostics = _definition(name), Diagnostics(file.read_text(encoding="utf-8"), str(file))
+    check_groups(definition, params, diagnostics)
+    check_limits(definition, params, diagnostics)
+    return elaborate(definition, params, diagnostics)
 
 
 @cache

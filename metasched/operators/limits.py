@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from metasched.dtypes import Beyond, DType, float_format
 from metasched.ir.source import ProgramDef, Setting
-from metasched.lang.report import Report
+from metasched.lang.diagnostics import Diagnostics
 from metasched.support.data_classes import dataclass
 
 _MAX_POOLING = "max_pool"
@@ -29,7 +29,7 @@ class _Limit:
     why: str
 
 
-def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: Report) -> None:
+def check_limits(definition: ProgramDef, given: Mapping[str, Setting], diagnostics: Diagnostics) -> None:
     """Refuse padding that can hold an entire pooling window or that a type has no number for, and output padding that
     reaches both stride and dilation.
 
@@ -42,7 +42,7 @@ def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: R
     values = {param.name: given.get(param.name, param.default) for param in definition.params}
     numbers = {name: value for name, value in values.items() if isinstance(value, int)}
     if numbers.get(_COUNT_PADDING, 0) not in {0, 1}:
-        report.error(
+        diagnostics.error(
             places[_COUNT_PADDING],
             f"whether padding counts ({_COUNT_PADDING}) is 0 or 1, not {numbers[_COUNT_PADDING]}",
             f"with {_COUNT_PADDING}=1 the zeros of the padding are among the elements of a mean",
@@ -50,7 +50,7 @@ def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: R
     dtype = values.get("T")
     if definition.name.startswith(_MAX_POOLING) and numbers.get("P", 0) > 0 and dtype in _WITHOUT_INFINITY:
         lowest = float_format(DType(dtype)).lowest
-        report.error(
+        diagnostics.error(
             places["T"],
             f"maxima are padded (P={numbers['P']}) with minus infinity, and {dtype} (T) has none",
             f"with P=0 there is no padding; a program of your own may pad with the lowest number, `{dtype}({lowest})`",
@@ -58,12 +58,12 @@ def check_limits(definition: ProgramDef, given: Mapping[str, Setting], report: R
     limit = _limit(definition.name, numbers)
     if limit is not None and limit.most >= 0 and numbers[limit.parameter] > limit.most:
         follows = ", ".join(f"{name}={numbers[name]}" for name in limit.by)
-        report.error(
+        diagnostics.error(
             places[limit.parameter],
             f"{limit.what} ({limit.parameter}) of {numbers[limit.parameter]} is too much where {follows}",
             f"{limit.parameter} may be {limit.most} here at most: {limit.why}",
         )
-    report.check()
+    diagnostics.check()
 
 
 def _limit(name: str, numbers: Mapping[str, int]) -> _Limit | None:

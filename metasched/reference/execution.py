@@ -17,6 +17,7 @@ from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Func, Seq, Stmt
+from metasched.ir.program import require_program
 from metasched.lang.call_arguments import order_arguments, scalar
 from metasched.reference.bounds import bound_name, underflow_bound
 from metasched.reference.error_bounds import add_bounds, contests, convert_to_f64, rival_name
@@ -114,6 +115,8 @@ def _storage_bound(kind: DType, value: Array, bound: Array) -> Array:
 
 
 def _program_func(program: HasFunc | Func) -> Func:
+    if not isinstance(program, Func) and not hasattr(program, "func"):
+        require_program(program)
     return program if isinstance(program, Func) else program.func
 
 

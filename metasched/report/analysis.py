@@ -96,7 +96,7 @@ class TuningAnalysis(TextReport):
 
     @property
     def disturbed(self) -> int:
-        """How many candidates were disturbed as they were timed: one visit took longer than another by `DISTURBED`."""
+        """How many candidates were disturbed as they were timed: a visit took over `DISTURBED_RATIO` times another."""
         return sum(candidate.disturbed is not None for candidate in self.candidates)
 
     @property

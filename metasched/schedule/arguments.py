@@ -35,13 +35,13 @@ def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, A
             strange = sorted(kwargs.keys() - {other.name for other in declaration.params})
             beside = f", and there is no `{strange[0]}`" if strange else ""
             reason = f"argument `{param.name}` is missing{beside}"
-            raise ScheduleError(declaration.name, reason, hint=declaration.signature)
+            raise ScheduleError(declaration.name, reason, hint=declaration.usage)
         else:
             value = param.default
         bound.append((param, value))
     if rest or left:
         extra = f"`{next(iter(left))}`" if left else _argument_text(rest[0])
-        raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.signature)
+        raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.usage)
     return bound
 
 
@@ -84,7 +84,7 @@ def is_literal_of(kind: ArgumentKind, value: Any) -> bool:
 
 def argument_error(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
     expected = f"a list, each {param.kind.value}" if param.many and not param.variadic else param.kind.value
-    hint = declaration.signature
+    hint = declaration.usage
     if isinstance(value, BlockRV | LoopRV):
         hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"
     return ScheduleError(

@@ -96,7 +96,7 @@ class Context:
 
     def fresh(self, name: str) -> str:
         """An unused name, `name` itself if it was never used. The result is marked as used."""
-        new = query.fresh_name(self.taken, name)
+        new = query.fresh_name(name, self.taken)
         self.taken.add(new)
         return new
 

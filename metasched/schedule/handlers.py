@@ -140,6 +140,11 @@ class Replay:
     repairs: list[Repair] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        policy: object = self.policy
+        if not isinstance(policy, Policy):
+            raise MetaschedError(f"the policy is {policy!r}", hint="give Policy.STRICT or Policy.REPAIR")
+
     def decide(self, site: Site) -> Decision | Free:
         self.used.add(site.address)
         before = self.decisions.get(site.address)

@@ -13,13 +13,13 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from metasched.errors import MetaschedError, ScheduleError
+from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
-from metasched.ir.program import Program
+from metasched.ir.program import Program, require_program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.permissions import Allow, Allowed, Permission
 from metasched.schedule.analysis import BlockInfo, describe_block
@@ -51,10 +51,10 @@ from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.tensor import Mismatch
 from metasched.schedule.tensor import intrinsics as known_intrinsics
 from metasched.schedule.tensor_fit import TensorFit, fits_of
-from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, require_handle
 from metasched.schedule.versions import current_form
-from metasched.support.messages import a_or_an, counted, did_you_mean, with_hint
-from metasched.target import Target
+from metasched.support.messages import counted, did_you_mean, with_hint
+from metasched.target import Target, require_target
 
 T = TypeVar("T")
 
@@ -76,10 +76,9 @@ class Interpreter(PrimitiveMethods):
         allow: Allow = None,
         memo: StepMemo | None = None,
     ) -> None:
-        if target is not None and not isinstance(target, Target):
-            raise MetaschedError(
-                f"`target` is {a_or_an(type(target).__name__)}, not a Target", hint="a seed is given as `seed=`"
-            )
+        require_program(program)
+        if target is not None:
+            require_target(target, "a seed is given as `seed=`")
         self.program = program
         self._target = target
         self.handler: Handler = handler if handler is not None else DrawFromPrior(seed)
@@ -394,6 +393,7 @@ class Interpreter(PrimitiveMethods):
 
     def _require_own(self, op: str, handle: BlockRV | LoopRV) -> None:
         """Require handles of this schedule: another may have other loops and blocks under the same labels."""
+        require_handle(op, handle)
         if handle.owner is not None and handle.owner is not self._owner:
             kind = "block" if isinstance(handle, BlockRV) else "loop"
             raise ScheduleError(
@@ -584,7 +584,7 @@ def _wrong_count(op: str, given: str, labels: Sequence[str]) -> ScheduleError:
     return ScheduleError(
         op,
         f"it gives {given} and the trace names {len(labels)}",
-        hint="the program's structure is another one than the trace was made for",
+        hint="`labels` has a name for each; a trace that is replayed was made for a program of another structure",
     )
 
 

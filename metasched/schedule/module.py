@@ -11,8 +11,9 @@ from metasched.ir.program import Program
 from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
 from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Repair, Replay
-from metasched.schedule.trace import Schedule, Trace
+from metasched.schedule.trace import Schedule, Trace, require_trace
 from metasched.schedule.values import BlockRV, LoopRV
+from metasched.support.messages import a_or_an
 from metasched.target import Target
 
 P = ParamSpec("P")
@@ -29,6 +30,8 @@ def module(fn: Callable[P, R]) -> Callable[P, R]:
         >>> sch = ms.Schedule(prog)
         >>> inlined(sch, "biased")
     """
+    if not callable(fn):
+        raise TypeError(f"a module is a function over a Schedule, not {a_or_an(type(fn).__name__)}")
 
     @functools.wraps(fn)
     def scoped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -74,6 +77,7 @@ def rerun(
     `Schedule.repairs`. Where the module fixes a decision itself, a different decision in the trace counts as out of
     support.
     """
+    require_trace("decisions", decisions)
     replay = Replay(decisions.decisions, policy, DrawFromPrior(seed))
     schedule = Schedule(program, target, handler=replay)
     fn(schedule)

@@ -126,6 +126,11 @@ class Declaration(Traits):
             parts.append(text if p.required or p.variadic else f"{text}={p.default!r}")
         return f"{self.name}({', '.join(parts)})"
 
+    @property
+    def usage(self) -> str:
+        """How it is called, for messages: in Python, a sampler that is named takes a name and a list; in texts not."""
+        return f"{self.name}(name, options), and in texts {self.signature}" if self.named else self.signature
+
 
 @overload
 def primitive(fn: F) -> F: ...

@@ -75,6 +75,9 @@ class Intrinsic:
     latency: float = 5.0
     registers: int = 0
 
+    def __repr__(self) -> str:
+        return f"<intrinsic {self.name}>"
+
     @property
     def block(self) -> Block:
         return query.blocks(self.func)[0]

@@ -189,10 +189,10 @@ class Trace:
         `target` is the schedule's target, by default this machine. No instruction uses it, so the result is the same
         for any; `compile` checks that the target has the instruction sets that the schedule uses.
         """
-        if policy is Policy.STRICT:
-            self.require_program(program)
         replay = Replay(self.decisions, policy, DrawFromPrior(seed))
         schedule = Schedule(program, target, handler=replay)
+        if policy is Policy.STRICT:
+            self.require_program(program)
         self.run_on(schedule)
         schedule.repairs = replay.repairs
         return schedule
@@ -239,7 +239,7 @@ class Trace:
 
         Raises MetaschedError for what is no trace.
         """
-        _require_trace(other)
+        require_trace("other", other)
         return diff_traces(self.data, other.data)
 
     def mutate(
@@ -334,10 +334,13 @@ def _read_decision(instruction: Instruction, address: str, value: object) -> Dec
     return checked_decision(value, "trace", address, places=places)
 
 
-def _require_trace(other: object) -> None:
-    if not isinstance(other, Trace):
-        given = a_or_an(type(other).__name__)
-        raise MetaschedError(f"`other` is {given}, not a Trace", hint="make one by parse_trace(text) or Schedule.trace")
+def require_trace(name: str, trace: object) -> None:
+    """Raises MetaschedError, which calls it `name`, for what is no trace, such as the text of one."""
+    if not isinstance(trace, Trace):
+        given = a_or_an(type(trace).__name__)
+        raise MetaschedError(
+            f"`{name}` is {given}, not a Trace", hint="make one by parse_trace(text) or Schedule.trace"
+        )
 
 
 def _labels(value: Value) -> set[str]:

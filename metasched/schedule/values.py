@@ -6,6 +6,7 @@ from dataclasses import field
 from operator import index
 from typing import NoReturn
 
+from metasched.errors import ScheduleError
 from metasched.ir.affine import const
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp
 from metasched.ir.printer import print_expr
@@ -224,3 +225,9 @@ def minimum(a: Int | int, b: Int | int) -> Int:
 def maximum(a: Int | int, b: Int | int) -> Int:
     """The larger of two, as an expression; Python's `max` would compare them."""
     return _combine(BinOp.MAX, a, b)
+
+
+def require_handle(op: str, handle: object) -> None:
+    """Raises ScheduleError for what is no handle, such as the name of a block."""
+    if not isinstance(handle, BlockRV | LoopRV):
+        raise ScheduleError(op, f"{handle!r} is no handle", hint="get_block(name) and get_loops(block) return them")

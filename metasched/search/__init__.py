@@ -21,6 +21,7 @@ Its files, in reading order:
 - `records/`: What searches take from records: their own as they go on, earlier ones of the task, and those of other
   tasks
 - `proposed_candidates`: What a strategy proposed: candidates of arms that there are, each a row that its arm can have
+- `checked_model`: A model whose scores are looked at before they are used: a number that is finite for each candidate
 - `proposal`: The members of a batch: candidates that the strategy proposed, and guesses
 - `short_list`: How many candidates of a search come first: what looks best without a doubt
 - `strategy_registry`: Strategies by name: ours, a file each in `strategies/`, and those of other packages

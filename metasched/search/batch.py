@@ -20,7 +20,7 @@ from metasched.search.budget.room import Room
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
-from metasched.search.records.other_names import program_of
+from metasched.search.records.other_names import program_in_its_names
 from metasched.search.records.task_records import TaskRecords
 from metasched.search.several_tasks.waiting import OutOfTime, Waiting
 from metasched.support import interrupts
@@ -402,7 +402,7 @@ class BatchMeasuring:
         """Measure records again, each in the names that it was made in."""
         asked = []
         for one in again:
-            program, plan = program_of(one.record, self._search.program), self._of_task(one.plan)
+            program, plan = program_in_its_names(one.record, self._search.program), self._of_task(one.plan)
             asked.append((one, runner.submit(program, one.record.trace, self._search.target, plan=plan)))
         return asked
 

@@ -144,7 +144,7 @@ class TuningReport(TextReport):
         elif self.is_stagnant:
             lines.append(f"{self.stagnation}: more of them are likely a waste")
         if self.exhausted:
-            lines.append("the space holds nothing that was not measured")
+            lines.append("the search found nothing new in its space")
         if self.interrupted:
             lines.append("interrupted: the same call goes on from here")
         return "\n".join(lines)

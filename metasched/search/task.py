@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core, default_core
-from metasched.errors import MetaschedError, NoRecord
-from metasched.ir.program import Program
+from metasched.errors import NoRecord
+from metasched.ir.program import Program, require_program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
 from metasched.measure.inputs import Inputs, require_inputs
 from metasched.measure.timing import Surroundings
@@ -20,7 +20,7 @@ from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.support.cached import cached_property
 from metasched.support.fingerprint import fingerprint
-from metasched.support.messages import a_or_an, counted
+from metasched.support.messages import counted
 from metasched.target import Target
 
 _FORMAT = 2  # of the fingerprint
@@ -71,11 +71,7 @@ class Task:
         core: Core | None = None,
         surroundings: Surroundings = Surroundings.ALONE,
     ) -> None:
-        if not isinstance(program, Program):
-            raise MetaschedError(
-                f"a task is about a Program, not {a_or_an(type(program).__name__)}",
-                hint="make one by parse_program(text) or load_program(path)",
-            )
+        require_program(program)
         where = Target.detect() if target is None else target
         self.program = program
         self.target = where if threads is None else where.with_threads(threads)

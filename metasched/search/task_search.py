@@ -34,6 +34,7 @@ from metasched.search.budget.pace import Pace, build_seconds
 from metasched.search.budget.room import Room
 from metasched.search.budget.stagnation import Stagnation
 from metasched.search.budget.wider_strategy import WiderStrategy
+from metasched.search.checked_model import CheckedModel
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided_records
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Guesses, Proposal, unmeasured_guesses, with_expectations
@@ -113,7 +114,7 @@ class _Open:
 
     space: SearchSpace
     strategy: WiderStrategy
-    model: Model
+    model: CheckedModel
     resumed: Resumed
     guesses: list[Proposal]
     seeds: list[Proposal] = field(default_factory=list)
@@ -266,7 +267,7 @@ class TaskSearch:
         if self._open is None:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
-            model = MODELS.make(parts.model, parts.seed)
+            model = CheckedModel(MODELS.make(parts.model, parts.seed))
             alone = batches_at_once(self._runner()) == 1
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
@@ -276,7 +277,7 @@ class TaskSearch:
             lessons: list[TaskTimes] = []
 
             def look_ahead(batch: int) -> None:
-                lessons[:] = self._teach(model, (), batch)
+                lessons[:] = self._teach(model.own, (), batch)
                 strategy.look_ahead()
 
             with self.phases.timed(Phase.SCORING), collection.pause_gc():
@@ -347,7 +348,7 @@ class TaskSearch:
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.pause_gc():
-            at.lessons = self._teach(at.model, at.lessons, at.batch)
+            at.lessons = self._teach(at.model.own, at.lessons, at.batch)
             count = batch_size(at.before, len(self.prepare().guesses.traces))
             proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
             new = [Proposal(place, candidate, None, role) for place, (candidate, role) in proposed]

@@ -125,11 +125,12 @@ def _find_rules(name: str, way: tuple[str, ...]) -> tuple[Rule, ...]:
     if path:
         return _rules_of(name, load_file(Path(path), attribute), (*way, name))
     if name not in RULES.names():
-        raise RuleError(f"no rule or preset `{name}` is installed{_preset_note(way)}", hint=_advice(name))
+        raise RuleError(f"no rule or preset `{name}` is installed{_preset_note(way)}", hint=advice(name))
     return _rules_of(name, RULES.get(name), (*way, name))
 
 
-def _advice(name: str) -> str:
+def advice(name: str) -> str:
+    """A hint for the name of a rule or preset that is not installed."""
     if name.endswith(".py"):
         return f"a rule of a file is named after a colon: `{name}:RULE`"
     if not RULES.names():

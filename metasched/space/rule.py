@@ -41,7 +41,8 @@ def skip(reason: str) -> Skip:
 
     Raises RuleError where it is no text, or says nothing.
     """
-    if not reason:
+    given: object = reason
+    if not isinstance(given, str) or not given:
         raise RuleError(f"a rule skips a block for the reason {reason!r}: say in words why it does not apply")
     return Skip(reason)
 
@@ -248,6 +249,9 @@ def rule(fn: RuleFunction) -> Rule:
 
     Raises RuleError for a function without a docstring, and for one with other parameters.
     """
+    given: object = fn
+    if not callable(given):
+        raise RuleError(f"a rule is made of a function `(sch, block)`, not of {given!r}")
     doc = documentation(fn)
     if doc is None:
         raise RuleError(

@@ -123,6 +123,8 @@ class Space:
             self._force()
         while len(self._found) <= n and self._enumerate_next():
             pass
+        if not -len(self._found) <= n < len(self._found):
+            raise IndexError(f"there is no sketch {n}: the space has {counted(len(self._found), 'sketch', 'sketches')}")
         return self._found[n].sketch
 
     def __iter__(self) -> Iterator[Sketch]:

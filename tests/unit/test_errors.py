@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,5 +112,61 @@ def test_one_argument_is_no_arguments() -> None:
 def test_the_wrong_types_are_named_with_their_articles() -> None:
     with pytest.raises(ms.DatabaseError, match="`3` is an int, not the URL"):
         ms.records(3)  # type: ignore[arg-type]
-    with pytest.raises(ms.MetaschedError, match="`program` is an int, not a Program"):
-        ms.guess(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [ms.guess, ms.compile, ms.tune, ms.space, ms.Schedule, ms.Task, ms.reference],
+    ids=lambda asks: asks.__name__,
+)
+def test_whatever_takes_a_program_says_what_to_make_one_by(asks: Callable[[Any], object]) -> None:
+    with pytest.raises(
+        ms.MetaschedError, match=r"`program` is a str, not a Program\n  hint: make one by parse_program"
+    ):
+        asks("program add(A: f32[8]) -> B: f32[8]")
+
+
+@pytest.mark.parametrize(
+    ("reads", "kind"),
+    [(ms.parse_program, "program"), (ms.parse_trace, "trace"), (ms.Target.parse, "target")],
+    ids=["program", "trace", "target"],
+)
+def test_whatever_reads_a_text_says_so(reads: Callable[[Any], object], kind: str) -> None:
+    with pytest.raises(ms.MetaschedError, match=f"a {kind} is read from a text, not from a PosixPath"):
+        reads(Path("x.ms"))
+
+
+def test_handles_policies_and_decisions_of_another_kind() -> None:
+    sch = ms.Schedule(ADD)
+    for asks in (sch.describe, sch.name_of):
+        with pytest.raises(ms.ScheduleError, match=r"'B' is no handle\n  hint: get_block\(name\) and get_loops"):
+            asks("B")  # type: ignore[arg-type]
+    with pytest.raises(
+        ms.MetaschedError, match=r"the policy is 'repair'\n  hint: give Policy\.STRICT or Policy\.REPAIR"
+    ):
+        sch.trace.apply_to(ADD, "repair")  # type: ignore[arg-type]
+    with pytest.raises(ms.MetaschedError, match="`program` is a str, not a Program"):
+        sch.trace.apply_to("program add")  # type: ignore[arg-type]
+    with pytest.raises(ms.MetaschedError, match="`decisions` is a str, not a Trace"):
+        ms.rerun(lambda sch: None, ADD, "trace 1 of add:")  # type: ignore[arg-type]
+
+
+def test_an_element_type_that_is_not_there() -> None:
+    with pytest.raises(ms.LanguageError, match="'float32' is no element type\n  hint: did you mean `f32`"):
+        ms.placeholder("A", (8,), "float32")
+    with pytest.raises(ms.LanguageError, match="'q' is no element type\n  hint: the element types are"):
+        ms.scalar("a", "q")
+
+
+def test_rules_and_modules_are_functions() -> None:
+    with pytest.raises(ms.RuleError, match=r"a rule is made of a function `\(sch, block\)`, not of 5"):
+        ms.rule(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a module is a function over a Schedule, not an int"):
+        ms.module(5)  # type: ignore[arg-type]
+
+
+def test_knowledge_that_is_no_path_and_a_sketch_that_is_not_there() -> None:
+    with pytest.raises(ms.KnowledgeError, match="`knowledge` is 5, and not the path of a file"):
+        ms.guess(ADD, knowledge=5)  # type: ignore[arg-type]
+    with pytest.raises(IndexError, match="there is no sketch 99: the space has 1 sketch"):
+        ms.space(ADD, "vectorize")[99]

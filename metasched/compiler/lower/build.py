@@ -18,6 +18,7 @@ from metasched.dtypes import INDEX
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
+from metasched.ir.conjunctions import conjuncts
 from metasched.ir.implied_guards import drop_implied_guards
 from metasched.ir.nodes import (
     Annotation,
@@ -220,11 +221,6 @@ def _add_position(block: Block, assign: Assign, position: Expr, ranges: Mapping[
         # One term, or what a reduction starts from.
         assign = replace(assign, reducer=None, init=None)
     return replace(assign, positions=positions_of(assign, block.index.buffer, position, ranges))
-
-
-def conjuncts(e: Expr) -> list[Expr]:
-    """The sides of a chain of `and`s."""
-    return conjuncts(e.a) + conjuncts(e.b) if isinstance(e, Binary) and e.op is BinOp.AND else [e]
 
 
 def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:

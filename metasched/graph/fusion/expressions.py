@@ -40,6 +40,15 @@ def names_in(e: SourceNode) -> frozenset[str]:
     return frozenset(node.name for node in e.walk() if isinstance(node, Name))
 
 
+def conjuncts(condition: SourceExpr) -> Iterator[SourceExpr]:
+    """The conditions that all have to hold for a condition to hold."""
+    if isinstance(condition, Operation) and condition.op is BinOp.AND:
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
+    else:
+        yield condition
+
+
 def conjunction(conditions: Sequence[SourceExpr]) -> SourceExpr:
     """The condition that asks for all of some, of which there is one at least."""
     return reduce(lambda a, b: Operation(BinOp.AND, a, b), conditions)

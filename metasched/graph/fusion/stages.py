@@ -16,8 +16,8 @@ from metasched.ir.program import Program
 from metasched.ir.source import Argument, Axis, BufferDeclaration, IntLit, ProgramDef, Reduce, Stage
 from metasched.ir.source_printer import print_program
 from metasched.lang import parse_program
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.elaborate import elaborate
-from metasched.lang.report import Report
 from metasched.support.by_identity import Itself, remembered_by_identity
 from metasched.support.data_classes import dataclass
 
@@ -148,7 +148,7 @@ def parse_once(text: str) -> Program:
 @lru_cache(maxsize=1 << 12)
 def _elaborate_once(written: _ProgramText) -> Program:
     """The program of a text. One that is asked for again is the same object."""
-    return elaborate(written.definition, {}, Report(written.text, "<graph>"))
+    return elaborate(written.definition, {}, Diagnostics(written.text, "<graph>"))
 
 
 def _shape(type_: ValueType) -> tuple[IntLit, ...]:

@@ -26,7 +26,9 @@ def indices_through_view(
     """
     out: list[SourceExpr] = []
     for own, given in align_dimensions(source, viewed):
-        out += _group([indices[d] for d in given], [viewed[d] for d in given], [source[d] for d in own], extents)
+        out += _indices_of_group(
+            [indices[d] for d in given], [viewed[d] for d in given], [source[d] for d in own], extents
+        )
     return tuple(out)
 
 
@@ -50,9 +52,14 @@ def align_dimensions(first: Shape, second: Shape) -> list[tuple[range, range]]:
     return groups
 
 
-def _group(
+def _indices_of_group(
     indices: Sequence[SourceExpr], viewed: Sequence[int], source: Sequence[int], extents: Extents
 ) -> list[SourceExpr]:
+    """The indices into dimensions of the source, for those into as many elements of the view.
+
+    They are as simple as they can be known to be: the index itself, terms of it, or quotients and remainders of the
+    position that both count. Raises PlaceByData.
+    """
     long = [n for n in source if n > 1]
     if len(long) == 1 and [n for n in viewed if n > 1] == long:
         (same,) = (e for e, n in zip(indices, viewed, strict=True) if n > 1)
@@ -64,18 +71,28 @@ def _group(
     sums = [linear_form(e, extents) for e in indices]
     if all(part is not None for part in sums):
         return _source_indices([part for part in sums if part is not None], viewed, source, extents)
-    flat: SourceExpr = IntLit(0)
+    return _indices_at(_position(indices, viewed), source)
+
+
+def _position(indices: Sequence[SourceExpr], shape: Sequence[int]) -> SourceExpr:
+    """Which element of a shape indices stand for, counted in row-major order."""
+    position: SourceExpr = IntLit(0)
     for place, e in enumerate(indices):
-        if viewed[place] == 1:
+        if shape[place] == 1:
             continue
-        stride = math.prod(viewed[place + 1 :])
+        stride = math.prod(shape[place + 1 :])
         part = e if stride == 1 else Operation(BinOp.MUL, IntLit(stride), e)
-        flat = part if flat == IntLit(0) else Operation(BinOp.ADD, flat, part)
-    out = []
-    for place, extent in enumerate(source):
-        stride = math.prod(source[place + 1 :])
-        quotient = flat if stride == 1 else Operation(BinOp.FLOORDIV, flat, IntLit(stride))
-        outermost = all(n == 1 for n in source[:place])
+        position = part if position == IntLit(0) else Operation(BinOp.ADD, position, part)
+    return position
+
+
+def _indices_at(position: SourceExpr, shape: Sequence[int]) -> list[SourceExpr]:
+    """The indices of the element of a shape at a position: quotients and remainders."""
+    out: list[SourceExpr] = []
+    for place, extent in enumerate(shape):
+        stride = math.prod(shape[place + 1 :])
+        quotient = position if stride == 1 else Operation(BinOp.FLOORDIV, position, IntLit(stride))
+        outermost = all(n == 1 for n in shape[:place])
         within = quotient if outermost else Operation(BinOp.MOD, quotient, IntLit(extent))
         out.append(IntLit(0) if extent == 1 else within)
     return out
@@ -84,6 +101,7 @@ def _group(
 def _source_indices(
     sums: Sequence[IndexSum], viewed: Sequence[int], source: Sequence[int], extents: Extents
 ) -> list[SourceExpr]:
+    """As `_indices_at`, of indices that are sums of multiples: what divides evenly is divided here."""
     flat = IndexSum(())
     for place, part in enumerate(sums):
         flat = flat.plus(part, math.prod(viewed[place + 1 :]))

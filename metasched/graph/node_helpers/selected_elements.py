@@ -15,7 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declare_buffer, indices
+from metasched.graph.text import at, declare_buffer, indices, place_within
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -110,7 +110,7 @@ class _Selection:
 
     def _block_element(self, x: GraphValue, place: str) -> str:
         """An element of a block, or the row's last one for those behind its end: it is in the last block anyway."""
-        return self._element_along(x, "A", _clamp_place(f"j * {self.block} + {place}", x.shape[self.axis]))
+        return self._element_along(x, "A", place_within(f"j * {self.block} + {place}", x.shape[self.axis]))
 
     def first_places(self, x: GraphValue, blocks: GraphValue | None = None) -> GraphValue:
         """The places of the first elements, in order, i32: of all, or of those in the blocks at these places."""
@@ -168,7 +168,7 @@ class _Selection:
     def elements(self, x: GraphValue, places: GraphValue) -> tuple[GraphValue, GraphValue]:
         """Elements at places of the row, and the places, i64."""
         place = self._element_along(x, "P", "s")
-        element = self._element_along(x, "A", _clamp_place(f"i64({place})", x.shape[self.axis]))
+        element = self._element_along(x, "A", place_within(f"i64({place})", x.shape[self.axis]))
         stages = [
             f"{self._element_along(x, 'Y', 's')} = {element}",
             f"{self._element_along(x, 'I', 's')} = i64({place})",
@@ -181,7 +181,7 @@ class _Selection:
     def _there(self, x: GraphValue, place: str) -> str:
         """The element at a place; behind the end of the row, what comes after all others."""
         extent = x.shape[self.axis]
-        element = self._element_along(x, "A", _clamp_place(place, extent))
+        element = self._element_along(x, "A", place_within(place, extent))
         return f"({element} if {place} < {extent} else {self.order.last_element})"
 
     def _element_along(self, x: GraphValue, name: str, inside: str) -> str:
@@ -196,8 +196,3 @@ class _Selection:
 def _number(element: str, dtype: DType) -> str:
     """An element in this type, and infinity for NaN."""
     return f"{dtype}(inf) if {element} != {element} else {dtype}({element})"
-
-
-def _clamp_place(place: str, extent: int) -> str:
-    """A place where there is one."""
-    return f"min(max({place}, 0), {extent - 1})"

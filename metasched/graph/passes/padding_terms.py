@@ -9,13 +9,13 @@ A zero times a weight that is infinite or no number would be no zero, so the wei
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import conjunction, names_in, substitute_names
+from metasched.graph.fusion.expressions import conjunction, conjuncts, names_in, substitute_names
 from metasched.graph.fusion.indices import linear_form
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph
@@ -100,15 +100,6 @@ def _conditions_of_axes(padding: Stage, condition: SourceExpr) -> dict[str, list
     every = list(conjuncts(condition))
     by_axis = {axis.name: [part for part in every if names_in(part) == {axis.name}] for axis in padding.axes}
     return {axis: asked for axis, asked in by_axis.items() if asked}
-
-
-def conjuncts(condition: SourceExpr) -> Iterator[SourceExpr]:
-    """The conditions that all have to hold for a condition to hold."""
-    if isinstance(condition, Operation) and condition.op is BinOp.AND:
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition
 
 
 def _is_finite(read: Read, form: Stages, weights: Mapping[str, Array]) -> bool:

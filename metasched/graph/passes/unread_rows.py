@@ -12,12 +12,19 @@ from math import prod
 
 import numpy as np
 
-from metasched.graph.fusion.expressions import conjunction, map_reads, names_in, reads, substitute_names
+from metasched.graph.fusion.expressions import (
+    conjunction,
+    conjuncts,
+    map_reads,
+    names_in,
+    reads,
+    substitute_names,
+)
 from metasched.graph.fusion.indices import IndexSum, linear_form
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.passes.padding_terms import comparison_mask, conjuncts
+from metasched.graph.passes.padding_terms import comparison_mask
 from metasched.graph.precision.products import literal
 from metasched.ir.source import IfElse, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.data_classes import dataclass

@@ -8,7 +8,7 @@ A file's docstring describes the instruction; the file defines these names and n
 * `VECTOR_BITS`, the size of the registers that it computes in; the last axis of the output fills some of them.
 * `TILES`, True where it computes in tile registers instead.
 * `DENSE`, by operand, how many of its last axes must be contiguous in memory, if more than one.
-* `LAYOUT`, advice for messages on how to arrange such operands.
+* `LAYOUT`, advice for messages on how to arrange operands.
 * `THROUGHPUT`, cycles from one use to the next, by default one for each vector, or row of a tile, of its output; and
   `LATENCY`, cycles until the next use may add to the same output, by default four more. Estimates are made with them.
 * `REGISTERS`, vector registers that it takes beside those of its operands, by default none.

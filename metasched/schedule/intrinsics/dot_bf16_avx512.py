@@ -9,6 +9,7 @@ VECTOR_BITS = 512
 FLUSHES_DENORMALS = True
 THROUGHPUT = 2.0
 LATENCY = 8.0
+LAYOUT = 'B holds pairs of rows, such as transform_layout(cache_read(block, "B"), "k, j -> k//2, j, k%2") makes them'
 
 PROGRAM = """
 program dot_bf16_avx512(A: bf16[2], B: bf16[16, 2]) -> C: f32[16]:

@@ -5,6 +5,7 @@ VECTOR_BITS = 512
 THROUGHPUT = 1.0
 LATENCY = 1.0
 REGISTERS = 1
+LAYOUT = 'B holds pairs of rows, such as transform_layout(cache_read(block, "B"), "k, j -> k//2, j, k%2") makes them'
 
 PROGRAM = """
 program dot_i16_avx512(A: i16[2], B: i16[16, 2]) -> C: i32[16]:

@@ -8,6 +8,9 @@ VECTOR_BITS = 512
 THROUGHPUT = 1.0
 LATENCY = 6.0
 REGISTERS = 2
+LAYOUT = (
+    'B holds groups of four rows, such as transform_layout(cache_read(block, "B"), "k, j -> k//4, j, k%4") makes them'
+)
 
 PROGRAM = """
 program dot_i8i8_vnni(A: i8[4], B: i8[16, 4]) -> C: i32[16]:

@@ -47,21 +47,38 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     decided = replace(target, kind=LoopKind.VECTORIZED, lanes=lanes)
     if not query.reduces_in_lanes(decided):
         require_data_parallel(ctx, OP, target)
+    _require_dependence(target, decided)
+    _require_plain_nest(ctx, target)
+    _require_no_annotation_of_iterations(target)
+    error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,), "a loop may have more iterations")
+    ctx.require(lanes >= 1, error)
+    ctx.require(lanes <= MAX_LANES, error)
+    ctx.func = query.replace_stmt(ctx.func, target, decided)
+
+
+def _require_dependence(target: For, decided: For) -> None:
+    """Each block inside has to differ from lane to lane: `decided` is the loop as it is to be."""
     for block in query.blocks_under(target):
-        if not any(loop in free_vars(e) for e in _lane_dependent(block, decided)):
+        if not any(target.var in free_vars(e) for e in _lane_dependent(block, decided)):
             raise ScheduleError(
                 OP,
-                f"block `{block.name}` does not depend on loop `{loop}`",
-                (loop, block.name),
+                f"block `{block.name}` does not depend on loop `{target.var}`",
+                (target.var, block.name),
                 "vectorize a loop around fewer blocks",
             )
-    nest = [s for s in query.loops(ctx.func) if target in (*query.loops_above_loop(ctx.func, s.var), s)]
-    other = next((s for s in (*query.loops_above_loop(ctx.func, loop), *nest) if s.kind is LoopKind.VECTORIZED), None)
+
+
+def _require_plain_nest(ctx: Context, target: For) -> None:
+    """No loop around or inside may be vectorised or tensorised, and none inside may run on threads or be scattered."""
+    loop = target.var
+    around = query.loops_above_loop(ctx.func, loop)
+    within = [s for s in query.loops(ctx.func) if target in (*query.loops_above_loop(ctx.func, s.var), s)]
+    other = next((s for s in (*around, *within) if s.kind is LoopKind.VECTORIZED), None)
     if other is not None:
         raise ScheduleError(
             OP, f"loop `{other.var}` of the same nest is vectorized", (loop, other.var), "vectorize one loop of a nest"
         )
-    tensor = next((s for s in nest if s is not target and tensorized_by(s) is not None), None)
+    tensor = next((s for s in within if s is not target and tensorized_by(s) is not None), None)
     if tensor is not None:
         raise ScheduleError(
             OP,
@@ -70,7 +87,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
             "leave it: the instruction is of vectors",
         )
     decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED)
-    other = next((s for s in nest if s.kind in decided_kinds), None)
+    other = next((s for s in within if s.kind in decided_kinds), None)
     if other is not None:
         raise ScheduleError(
             OP,
@@ -78,6 +95,10 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
             (loop, other.var),
             f"vectorize a loop inside `{other.var}`",
         )
+
+
+def _require_no_annotation_of_iterations(target: For) -> None:
+    loop = target.var
     wrong = next((a.key for a in target.annotations if LoopKind.VECTORIZED in known_annotations()[a.key].not_on), None)
     if wrong is not None:
         raise ScheduleError(
@@ -86,10 +107,6 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
             (loop,),
             f'annotate a loop around it instead, after unannotate({loop}, "{wrong}")',
         )
-    error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,), "a loop may have more iterations")
-    ctx.require(lanes >= 1, error)
-    ctx.require(lanes <= MAX_LANES, error)
-    ctx.func = query.replace_stmt(ctx.func, target, decided)
 
 
 def _lane_dependent(block: Block, loop: For) -> tuple[Expr, ...]:

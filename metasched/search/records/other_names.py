@@ -61,7 +61,7 @@ class OwnNames:
         if summary.written not in self._written:
             record = self._record(summary)
             same = record is None or _is_of(record, self._program)
-            self._written[summary.written] = None if same or record is None else _parse_program_of(record)
+            self._written[summary.written] = None if same or record is None else program_of(record)
         return self._written[summary.written]
 
     def in_own_names(self, summary: Summary) -> Summary:
@@ -95,13 +95,14 @@ class OwnNames:
         return self._database.load(self._task, [summary.number]).get(summary.number)
 
 
-def _parse_program_of(record: Record) -> Program:
+def program_of(record: Record) -> Program:
+    """The program that a record was made of. Raises LanguageError for a text that is none."""
     return parse_program(record.program, **dict(record.params))
 
 
-def program_of(record: Record, program: Program) -> Program:
+def program_in_its_names(record: Record, program: Program) -> Program:
     """The program that a record of a task was made of: `program`, or one that differs from it in names."""
-    return program if _is_of(record, program) else _parse_program_of(record)
+    return program if _is_of(record, program) else program_of(record)
 
 
 def _is_of(record: Record, program: Program) -> bool:
@@ -122,7 +123,7 @@ def own_trace(record: Record, program: Program) -> Trace:
         ) from error
     if _is_of(record, program):
         return trace
-    return in_names_of(trace, _parse_program_of(record), program)
+    return in_names_of(trace, program_of(record), program)
 
 
 def applying_trace(record: Record, program: Program) -> Trace | None:

@@ -27,7 +27,8 @@ from metasched.ir.program import Program
 from metasched.knowledge.anchor import anchor_of
 from metasched.schedule.trace_outline import Outline
 from metasched.search.records.feature_cache import FeatureCache
-from metasched.search.records.record_features import describe_records, program_of
+from metasched.search.records.other_names import program_of
+from metasched.search.records.record_features import describe_records
 from metasched.search.records.task_records import TaskRecords
 from metasched.support.data_classes import dataclass
 

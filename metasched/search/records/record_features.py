@@ -16,10 +16,9 @@ from metasched.cost.core import Core
 from metasched.cost.features import NAMES, FeatureProgram, Features
 from metasched.database.record import Record
 from metasched.errors import LanguageError, ScheduleError
-from metasched.ir.program import Program
-from metasched.lang import parse_program
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
+from metasched.search.records.other_names import program_of
 from metasched.space.conditions import space_of
 from metasched.space.sketch import Sketch
 from metasched.support.data_classes import dataclass
@@ -64,11 +63,6 @@ def describe_records(records: Sequence[Record], core: Core) -> Described:
     order = tuple(sorted(found))
     features = np.array([found[n] for n in order], np.float32).reshape(len(order), len(NAMES))
     return Described(features, order, refused)
-
-
-def program_of(record: Record) -> Program:
-    """The program that a record was made of. Raises LanguageError for a text that is none."""
-    return parse_program(record.program, **dict(record.params))
 
 
 def _open_numbers(trace: Trace) -> Trace:

@@ -19,7 +19,8 @@ from metasched.errors import LanguageError
 from metasched.knowledge.anchor import anchor_of
 from metasched.schedule.trace_outline import outline_of
 from metasched.search.records.feature_cache import FeatureCache
-from metasched.search.records.record_features import describe_records, program_of
+from metasched.search.records.other_names import program_of
+from metasched.search.records.record_features import describe_records
 from metasched.support.data_classes import dataclass
 from metasched.target import Target, TargetError
 

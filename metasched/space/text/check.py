@@ -22,6 +22,7 @@ from metasched.ir.source import (
     TextLit,
 )
 from metasched.ir.source_printer import print_source
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.instructions import Decision, Ref
 from metasched.lang.module_tree import (
     AssignedName,
@@ -36,7 +37,6 @@ from metasched.lang.module_tree import (
     SkipLine,
     Statement,
 )
-from metasched.lang.report import Report
 from metasched.permissions import permission_problem
 from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
@@ -69,19 +69,19 @@ class _Place(Enum):
     INSIDE = "inside"
 
 
-def check_modules(modules: Mapping[str, ModuleDef], report: Report) -> None:
+def check_modules(modules: Mapping[str, ModuleDef], diagnostics: Diagnostics) -> None:
     """Report what is wrong with the modules of one text."""
     taken = {"primitive": registry().keys(), "query": block_queries().keys(), "function": FUNCTIONS.keys()}
     for module in modules.values():
         for kind, names in taken.items():
             if module.name in names:
                 message = f"`{module.name}` is a {kind}, and a module of this name would hide it"
-                report.error(module.at, message, "choose another name")
-        _check_no_recursion(module, modules, report)
-        _Checker(module, modules, report).check()
+                diagnostics.error(module.at, message, "choose another name")
+        _check_no_recursion(module, modules, diagnostics)
+        _Checker(module, modules, diagnostics).check()
 
 
-def _check_no_recursion(module: ModuleDef, modules: Mapping[str, ModuleDef], report: Report) -> None:
+def _check_no_recursion(module: ModuleDef, modules: Mapping[str, ModuleDef], diagnostics: Diagnostics) -> None:
     """A module that calls itself would never end: what it tests does not change between the calls."""
     for call in module.calls():
         seen: set[str] = set()
@@ -89,7 +89,7 @@ def _check_no_recursion(module: ModuleDef, modules: Mapping[str, ModuleDef], rep
         while stack:
             called = stack.pop()
             if called == module.name:
-                report.error(call.at, f"`{module.name}` calls itself", "repeat with `for` over a list")
+                diagnostics.error(call.at, f"`{module.name}` calls itself", "repeat with `for` over a list")
                 break
             if called in modules and called not in seen:
                 seen.add(called)
@@ -102,7 +102,7 @@ class _Checker:
 
     module: ModuleDef
     modules: Mapping[str, ModuleDef]
-    report: Report
+    diagnostics: Diagnostics
     known: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     varying: Varying = field(default_factory=Varying)
@@ -118,11 +118,11 @@ class _Checker:
         for targets in self.idle:
             if not self.used & {t.name for t in targets} and not all(t.name.startswith("_") for t in targets):
                 message = f"{listing(t.name for t in targets)} {'is' if len(targets) == 1 else 'are'} never used"
-                self.report.error(targets[0].at, message, "remove the line")
+                self.diagnostics.error(targets[0].at, message, "remove the line")
         for named in self._named_values():
             if named.name not in self.used and not named.name.startswith("_"):
                 hint = f"remove it, or call it `_{named.name}`"
-                self.report.error(named.at, f"`{named.name}` is never used", hint)
+                self.diagnostics.error(named.at, f"`{named.name}` is never used", hint)
 
     def _named_values(self) -> list[Setting | AssignedName]:
         return [*self.module.settings, *self.module.parameters]
@@ -130,7 +130,7 @@ class _Checker:
     def _head(self) -> None:
         for named in self._named_values():
             if named.name in self.known:
-                self.report.error(named.at, f"`{named.name}` is named twice", "choose another name")
+                self.diagnostics.error(named.at, f"`{named.name}` is named twice", "choose another name")
             self.known.add(named.name)
         for setting in self.module.settings:
             try:
@@ -138,7 +138,7 @@ class _Checker:
             except ValueError:
                 message = f"the default of `{setting.name}` is `{print_source(setting.default)}`"
                 hint = "a default is a number, a text, True, False, None, or a list of these"
-                self.report.error(setting.default.start, message, hint)
+                self.diagnostics.error(setting.default.start, message, hint)
 
     # --- statements
 
@@ -149,7 +149,7 @@ class _Checker:
                 word = "return" if isinstance(statement, Give) else "skip"
                 message = f"this line is never reached: `{word}` ends the module before"
                 hint = f"indent the `{word}` under its condition, or remove the line"
-                self.report.error(body[n + 1].at, message, hint)
+                self.diagnostics.error(body[n + 1].at, message, hint)
                 return
 
     def _statement(self, statement: Statement) -> None:
@@ -184,7 +184,7 @@ class _Checker:
         self._expr(loop.over)
         if self.varying.is_number(loop.over):
             message = f"`{print_source(loop.over)}` is a random variable, and no list"
-            self.report.error(loop.over.start, message, "repeat over a list: `get_loops(block)`")
+            self.diagnostics.error(loop.over.start, message, "repeat over a list: `get_loops(block)`")
         before = self.varying.marks
         self._define(loop.targets)
         self.varying.repeat(loop.targets, loop.over)
@@ -214,14 +214,14 @@ class _Checker:
             self._use(name, draw.at)
         wrong = find_mistake(draw)
         if wrong is not None:
-            self.report.error(draw.call.at, wrong, "change it, or leave it out")
+            self.diagnostics.error(draw.call.at, wrong, "change it, or leave it out")
         declaration = registry().get(draw.call.func)
         if declaration is not None and declaration.named:
             self._choice(draw)
 
     def _choice(self, draw: Draw) -> None:
         if not draw.call.args:
-            self.report.error(draw.call.at, "this choice has no options", 'write them: `choose("none", "outer")`')
+            self.diagnostics.error(draw.call.at, "this choice has no options", 'write them: `choose("none", "outer")`')
             return
         texts = [arg.value for arg in draw.call.args if isinstance(arg, TextLit)]
         if len(texts) == len(draw.call.args):
@@ -252,15 +252,15 @@ class _Checker:
             self._unknown(call)
             return
         if place is _Place.DRAWN:
-            self.report.error(call.at, f"`{call.func}` is no random variable", "write `=` instead of `~`")
+            self.diagnostics.error(call.at, f"`{call.func}` is no random variable", "write `=` instead of `~`")
         if place is _Place.ALONE and call.func not in self.modules:
-            self.report.error(call.at, f"nothing is done with what `{call.func}` says", "use it in a condition")
+            self.diagnostics.error(call.at, f"nothing is done with what `{call.func}` says", "use it in a condition")
 
     def _unknown(self, call: Apply) -> None:
         names = [*self.modules, *registry(), *block_queries(), *FUNCTIONS]
         near = _OTHER_SPELLINGS.get(call.func) or did_you_mean(call.func, names)
         hint = near or "primitives, queries and modules of this file are called by name"
-        self.report.error(call.at, f"there is no primitive, query or module `{call.func}`", hint)
+        self.diagnostics.error(call.at, f"there is no primitive, query or module `{call.func}`", hint)
 
     def _arguments(self, call: Apply) -> None:
         seen: set[str] = set()
@@ -268,7 +268,7 @@ class _Checker:
             match arg:
                 case Keyword(name=name, value=value):
                     if name in seen:
-                        self.report.error(arg.at, f"`{name}` is given twice", "remove one")
+                        self.diagnostics.error(arg.at, f"`{name}` is given twice", "remove one")
                     seen.add(name)
                     self._expr(value)
                 case Starred(value=value):
@@ -276,15 +276,17 @@ class _Checker:
                 case _:
                     self._expr(arg)
             if seen and not isinstance(arg, Keyword):
-                self.report.error(arg.start, "an argument without a name comes after one with a name", "put it first")
+                self.diagnostics.error(
+                    arg.start, "an argument without a name comes after one with a name", "put it first"
+                )
 
     def _count(self, call: Apply, arity: int, hint: str) -> None:
         named = next((arg for arg in call.args if isinstance(arg, Keyword)), None)
         if named is not None:
-            self.report.error(named.at, f"`{call.func}` has no parameter `{named.name}`", hint)
+            self.diagnostics.error(named.at, f"`{call.func}` has no parameter `{named.name}`", hint)
         elif len(call.args) != arity and not _is_starred(call):
             takes = counted(arity, "argument")
-            self.report.error(call.at, f"`{call.func}` takes {takes}, not {len(call.args)}", hint)
+            self.diagnostics.error(call.at, f"`{call.func}` takes {takes}, not {len(call.args)}", hint)
 
     def _module(self, call: Apply, module: ModuleDef, place: _Place, targets: tuple[AssignedName, ...]) -> None:
         positional = tuple(arg for arg in call.args if not isinstance(arg, Keyword))
@@ -294,10 +296,10 @@ class _Checker:
         for arg in call.args:
             if isinstance(arg, Keyword) and arg.name not in settings:
                 hint = did_you_mean(arg.name, settings) or f"its parameters are {listing(settings)}"
-                self.report.error(arg.at, f"module `{module.name}` has no parameter `{arg.name}`", hint)
+                self.diagnostics.error(arg.at, f"module `{module.name}` has no parameter `{arg.name}`", hint)
         counts = {len(node.values) for node in module.walk() if isinstance(node, Give)} or {0}
         if place in (_Place.BOUND, _Place.INSIDE) and counts == {0}:
-            self.report.error(call.at, f"module `{module.name}` returns nothing", "end it with `return ...`")
+            self.diagnostics.error(call.at, f"module `{module.name}` returns nothing", "end it with `return ...`")
         elif len(counts) == 1 and min(counts) > 1:
             self._fits(targets, min(counts), f"module `{module.name}` returns")
 
@@ -308,7 +310,7 @@ class _Checker:
         for name, arg in named.items():
             if name not in params or params[name].variadic:
                 hint = did_you_mean(name, params) or declaration.signature
-                self.report.error(arg.at, f"`{declaration.name}` has no parameter `{name}`", hint)
+                self.diagnostics.error(arg.at, f"`{declaration.name}` has no parameter `{name}`", hint)
             else:
                 self._fits_kind(declaration, params[name], arg.value)
         if _is_starred(call):
@@ -323,10 +325,10 @@ class _Checker:
                 self._fits_kind(declaration, param, rest.pop(0))
             elif param.required and named.keys() <= params.keys():
                 message = f"`{declaration.name}` misses its argument `{param.name}`"
-                self.report.error(call.at, message, declaration.signature)
+                self.diagnostics.error(call.at, message, declaration.signature)
         if rest:
             message = f"`{declaration.name}` takes no argument `{print_source(rest[0])}`"
-            self.report.error(rest[0].start, message, declaration.signature)
+            self.diagnostics.error(rest[0].start, message, declaration.signature)
 
     def _fits_kind(self, declaration: Declaration, param: Param, value: SourceExpr) -> None:
         try:
@@ -337,30 +339,30 @@ class _Checker:
             given = print_source(value)
             message = f"argument `{param.name}` of `{declaration.name}` is {param.kind.value}, not {given}"
             hint = f"give {_HANDLES[param.kind]}"
-            self.report.error(value.start, message, hint)
+            self.diagnostics.error(value.start, message, hint)
         elif param.many and not isinstance(written, list):
             message = f"argument `{param.name}` of `{declaration.name}` is a list, not {print_source(value)}"
-            self.report.error(value.start, message, f"write `[{print_source(value)}]`")
+            self.diagnostics.error(value.start, message, f"write `[{print_source(value)}]`")
         elif param.kind in _NAMES and isinstance(written, str):
             problem = _NAMES[param.kind](written)
             if problem is not None:
-                self.report.error(value.start, *problem)
+                self.diagnostics.error(value.start, *problem)
 
     def _results(self, call: Apply, declaration: Declaration, place: _Place, targets: tuple[AssignedName, ...]) -> None:
         op = declaration.name
         if declaration.random and place is not _Place.DRAWN:
             hint = "write `~` instead of `=`" if place is _Place.BOUND else f"give it a line: `x ~ {op}(...)`"
-            self.report.error(call.at, f"`{op}` draws a random variable", hint)
+            self.diagnostics.error(call.at, f"`{op}` draws a random variable", hint)
         elif not declaration.random and place is _Place.DRAWN:
-            self.report.error(call.at, f"`{op}` is no random variable", "write `=` instead of `~`")
+            self.diagnostics.error(call.at, f"`{op}` is no random variable", "write `=` instead of `~`")
         elif declaration.random:
             return
         elif declaration.result is ArgumentKind.NONE and place in (_Place.BOUND, _Place.INSIDE):
-            self.report.error(call.at, f"`{op}` gives no result", f"write `{op}(...)` on a line of its own")
+            self.diagnostics.error(call.at, f"`{op}` gives no result", f"write `{op}(...)` on a line of its own")
         elif declaration.result is not ArgumentKind.NONE and not declaration.many_results:
             self._fits(targets, 1, f"`{op}` gives")
         elif place is _Place.ALONE and declaration.pure:
-            self.report.error(call.at, f"nothing is done with what `{op}` gives", "name it, or remove the line")
+            self.diagnostics.error(call.at, f"nothing is done with what `{op}` gives", "name it, or remove the line")
 
     def _fits(self, targets: tuple[AssignedName, ...], count: int, what: str) -> None:
         """Whether so many values can be unpacked into these targets: a single name takes any number."""
@@ -371,7 +373,7 @@ class _Checker:
             return
         results = counted(count, "result")
         left = ", ".join("*" * t.starred + t.name for t in targets)
-        self.report.error(targets[0].at, f"{what} {results}, and on the left is `{left}`")
+        self.diagnostics.error(targets[0].at, f"{what} {results}, and on the left is `{left}`")
 
     # --- expressions
 
@@ -416,12 +418,12 @@ class _Checker:
             if equality and isinstance(other, NoneLit):
                 self.wary = True
             elif not self.wary:
-                self.report.error(side.start, *not_known(print_source(side)))
+                self.diagnostics.error(side.start, *not_known(print_source(side)))
 
     def _no_option(self, at: At, text: str, options: Iterable[str]) -> None:
         known = list(options)
         hint = did_you_mean(text, known) or f"the options are {listing(known)}"
-        self.report.error(at, f'"{text}" is no option of this choice', hint)
+        self.diagnostics.error(at, f'"{text}" is no option of this choice', hint)
 
     def _test(self, e: SourceExpr) -> None:
         self._expr(e)
@@ -431,17 +433,17 @@ class _Checker:
         for node in e.walk():
             if isinstance(node, Name) and node.name in self.varying.random:
                 message = f"{what} cannot depend on `{node.name}`: a random variable's value differs between candidates"
-                self.report.error(node.at, message, CHOOSE_HINT)
+                self.diagnostics.error(node.at, message, CHOOSE_HINT)
 
     def _use(self, name: str, at: At) -> None:
         self.used.add(name)
         if name in self.known or name in (ROOT, INLINE):
             return
         if name == "_":
-            self.report.error(at, "`_` stands only in decisions", "write `None` for what follows from the others")
+            self.diagnostics.error(at, "`_` stands only in decisions", "write `None` for what follows from the others")
             return
         hint = did_you_mean(name, self.known) or "texts are written in quotes"
-        self.report.error(at, f"`{name}` is not defined", hint)
+        self.diagnostics.error(at, f"`{name}` is not defined", hint)
 
 
 def _is_starred(call: Apply) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from metasched.ir.source import At
+from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.load import SEPARATOR, file_and_name, read_source
 from metasched.lang.module_tree import ModuleDef
 from metasched.lang.modules import read_modules
-from metasched.lang.report import Report
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Rule, RuleError, Skip
@@ -137,22 +137,22 @@ def load_rules(path: str | Path) -> tuple[TextRule, ...]:
 
 def _module(text: str, filename: str, name: str | None) -> TextModule | TextRule:
     file = _check_file(text, filename)
-    report = Report(text, filename)
-    picked = _pick(file.modules, name, filename, report)
-    report.check()
+    diagnostics = Diagnostics(text, filename)
+    picked = _pick(file.modules, name, filename, diagnostics)
+    diagnostics.check()
     assert picked is not None
     return _make_module(picked, file)
 
 
 def _check_file(text: str, filename: str) -> ModuleFile:
-    definitions, report = read_modules(text, filename)
+    definitions, diagnostics = read_modules(text, filename)
     modules: dict[str, ModuleDef] = {}
     for definition in definitions:
         if definition.name in modules:
-            report.error(definition.at, f"there are two modules `{definition.name}`", "rename one")
+            diagnostics.error(definition.at, f"there are two modules `{definition.name}`", "rename one")
         modules.setdefault(definition.name, definition)
-    check_modules(modules, report)
-    report.check()
+    check_modules(modules, diagnostics)
+    diagnostics.check()
     return ModuleFile(modules, text, filename)
 
 
@@ -167,19 +167,21 @@ def _outer_modules(modules: Mapping[str, ModuleDef]) -> list[ModuleDef]:
     return [module for module in modules.values() if module.name not in called]
 
 
-def _pick(modules: Mapping[str, ModuleDef], name: str | None, filename: str, report: Report) -> ModuleDef | None:
+def _pick(
+    modules: Mapping[str, ModuleDef], name: str | None, filename: str, diagnostics: Diagnostics
+) -> ModuleDef | None:
     if not modules:
-        report.error(At(1, 1), "there is no module here", "a module begins with `module NAME(block):`")
+        diagnostics.error(At(1, 1), "there is no module here", "a module begins with `module NAME(block):`")
         return None
     if name is not None and name not in modules:
         message = f"there is no module `{name}` here: there is {listing(modules)}"
-        report.error(At(1, 1), message, did_you_mean(name, modules))
+        diagnostics.error(At(1, 1), message, did_you_mean(name, modules))
         return None
     if name is not None:
         return modules[name]
     outer = _outer_modules(modules)
     if len(outer) > 1:
         message = f"there are several modules here: {listing(m.name for m in outer)}"
-        report.error(outer[1].at, message, f"name one: `{filename}{SEPARATOR}{outer[0].name}`")
+        diagnostics.error(outer[1].at, message, f"name one: `{filename}{SEPARATOR}{outer[0].name}`")
         return None
     return outer[0]

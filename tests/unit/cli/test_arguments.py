@@ -70,7 +70,7 @@ def test_errors_are_messages_with_status_2_and_no_traceback() -> None:
 def test_an_unknown_rule_lists_those_there_are() -> None:
     err = io.StringIO()
     assert main(["rules", "show", "nonsense"], Console(io.StringIO(), err)) == 2
-    assert "no rule `nonsense` is installed" in err.getvalue()
+    assert "no rule or preset `nonsense` is installed" in err.getvalue()
 
 
 def test_ctrl_c_while_a_command_is_imported_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,3 +89,10 @@ def test_what_is_wrong_is_said() -> None:
         model_of("absent.json")
     with pytest.raises(ms.MetaschedError, match="there is no model `tree`"):
         model_of("tree")
+
+
+def test_a_model_that_cannot_be_written_is_told_by_its_own_name(folder: Path) -> None:
+    (folder / "taken").mkdir()
+    status, _, err = run("model", "train", "--db", URL, "--start", "nothing", "--out", "taken")
+    assert status == 2
+    assert err.endswith("metasched model: taken: Is a directory\n")

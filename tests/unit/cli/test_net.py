@@ -274,9 +274,12 @@ def test_mistakes_are_sentences(
     [
         (("-D", "batch=x"), "the size `batch` is a number"),
         (("-D", "batch"), "not of the form NAME=N"),
-        (("-D", "batch=2/2"), "a step is at the end of a range of `batch`, batch=32:512/32, not `batch=2/2`"),
-        (("-D", "batch=2:8/0"), "a step is at the end of a range of `batch`"),
-        (("-D", "batch=2:8/"), "a step is at the end of a range of `batch`"),
+        (
+            ("-D", "batch=2/2"),
+            "a step is a number from 1 at the end of a range of `batch`, batch=32:512/32, not `batch=2/2`",
+        ),
+        (("-D", "batch=2:8/0"), "a step is a number from 1 at the end of a range of `batch`"),
+        (("-D", "batch=2:8/"), "a step is a number from 1 at the end of a range of `batch`"),
         (("--shape", "x=1,b"), "the shape of `x` is numbers between commas"),
         (("--value", "x=abc"), "the value of `x` is numbers"),
         (("--state", "x"), "not of the form INPUT=OUTPUT"),

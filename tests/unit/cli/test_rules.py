@@ -11,6 +11,7 @@ from metasched.cli.rules import description, parameter_meanings, summary
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import rule
+from tests.support.command_line import run
 from tests.support.installed_rules import installed_rules
 
 
@@ -84,6 +85,12 @@ def test_a_rule_of_a_file_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert text.startswith("one  (my.py:one)\n\nDo one thing.\n\nSource: my.py:4")
     assert "def one(sch, block):" in text
     assert "module tile(block):" in listed("show", "tile.ms")
+
+
+def test_a_rule_that_is_not_there_is_told_with_what_may_be_meant() -> None:
+    status, _, err = run("rules", "show", "inlin")
+    assert status == 2
+    assert "no rule or preset `inlin` is installed\n  hint: did you mean `inline`" in err
 
 
 def test_a_package_that_cannot_be_loaded_does_not_hide_the_others(

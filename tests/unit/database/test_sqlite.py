@@ -246,6 +246,17 @@ def test_a_bad_url_says_what_to_write(url: str, message: str) -> None:
     assert message.lower() in str(caught.value).lower()
 
 
+def test_a_folder_that_is_gone_or_closed_says_what_to_look_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(
+        DatabaseError, match="unable to open database file\n  hint: see whether its folder is still there"
+    ):
+        open_database("sqlite:///x.db")
+
+
 def test_a_missing_database_is_not_made_by_reading(tmp_path: Path) -> None:
     path = tmp_path / "typo.db"
     with pytest.raises(NoRecord, match="no database at"):

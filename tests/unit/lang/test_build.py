@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from metasched.errors import LanguageError
@@ -173,3 +176,41 @@ def test_a_shape_or_a_range_that_is_less_than_a_read_shows() -> None:
 """
     assert str(program) == text
     assert program == parse_program(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(np.float32(0.5), "0.5"), (np.float16(2), "2.0"), (np.float64("inf"), "inf"), (np.int32(3), "3")],
+)
+def test_numbers_of_numpy_are_numbers_on_either_side(number: Any, text: str) -> None:
+    x = ms.placeholder("X", (8,), "f32")
+    assert (repr(number * x[0]), repr(x[0] * number)) == (f"{text} * X[0]", f"X[0] * {text}")
+    assert repr(ms.where(x[0] < number, number, 0)) == f"{text} if X[0] < {text} else 0"
+
+
+def test_a_number_that_no_program_has_is_refused() -> None:
+    other: Any = np.complex64(1)
+    with pytest.raises(TypeError, match="is no expression of a program"):
+        ms.placeholder("X", (8,), "f32")[0] + other
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [(np.exp, r"write `ms\.exp\(x\)`"), (np.arctan, r"write `ms\.atan\(x\)`"), (np.abs, r"write `.*abs\(x\)`")],
+)
+def test_functions_of_numpy_on_expressions_are_errors_with_a_hint(call: Any, hint: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"np\.\w+ takes numbers, and `X\[0\]` is an expression of a program\n  hint: {hint}"
+    ):
+        call(ms.placeholder("X", (8,), "f32")[0])
+
+
+def test_an_array_times_an_expression_is_an_array_of_expressions() -> None:
+    x: Any = ms.placeholder("X", (8,), "f32")
+    weights: Any = np.array([1.0, 2.0], np.float32)
+    first, second = weights * x[0]
+    assert (repr(first), repr(second), repr(np.sum(weights * x[1]))) == (
+        "1.0 * X[0]",
+        "2.0 * X[0]",
+        "1.0 * X[1] + 2.0 * X[1]",
+    )

@@ -45,8 +45,8 @@ module tile[innermost=64, kinds=["a", None], by=-1](dense, loop):
 
 
 def modules(text: str) -> tuple[ModuleDef, ...]:
-    found, report = read_modules(text, "<text>")
-    report.check()
+    found, diagnostics = read_modules(text, "<text>")
+    diagnostics.check()
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import metasched.schedule.primitives as package
+from metasched.errors import ScheduleError
 from metasched.ir.nodes import Binary, BinOp, Const, Var
 from metasched.lang.instructions import Instruction, Ref, TraceData, Value
 from metasched.schedule import primitive as declaring
@@ -19,6 +20,7 @@ from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.kinds import ArgumentKind, BlockName, BlockText, BufferText, IntExpr, LoopName, Named
 from metasched.schedule.primitive import Declaration, Param, declaration_of, primitive, registry, sampler
 from metasched.schedule.trace import Trace
+from tests.support.programs import DENSE_RELU
 from tests.support.schedules import schedule
 
 FILES = sorted(p.stem for p in Path(next(iter(package.__path__))).glob("*.py") if p.stem != "__init__")
@@ -124,6 +126,14 @@ def test_signatures() -> None:
     assert registry()["split"].signature == "split(loop, factors)"
     assert registry()["fuse"].signature == "fuse(*loops)"
     assert registry()["sample_tile"].signature == "sample_tile(loop, parts=2, innermost=64, perfect=False, step=0)"
+
+
+def test_messages_show_how_a_named_sampler_is_called_from_python_too() -> None:
+    assert registry()["split"].usage == "split(loop, factors)"
+    options: Any = [[1], [2]]
+    with pytest.raises(ScheduleError, match="got \\[1\\]") as refused:
+        schedule(DENSE_RELU).choose("how", options)
+    assert refused.value.hint == "choose(name, options), and in texts choose(*options)"
 
 
 def test_a_declaration_is_read_off_the_signature() -> None:

@@ -236,7 +236,7 @@ def test_repair_leaves_alone_what_fits() -> None:
 
 def test_another_number_of_results() -> None:
     wrong = Trace.parse(TEXT.replace("i, j, k = get_loops", "i, j = get_loops").replace("j, k, i1", "j, i1"))
-    hint = "the program's structure is another one than the trace was made for"
+    hint = "`labels` has a name for each; a trace that is replayed was made for a program of another structure"
     with fails("get_loops: it gives 3 results here and the trace names 2", hint):
         wrong.apply_to(program())
     wrong = Trace.parse(TEXT.replace("t2 ~", "t2, t3 ~"))

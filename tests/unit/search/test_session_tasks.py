@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from metasched.cost.features import Features
+from metasched.cost.footprint import Array
 from metasched.cost.model import CostModel
-from metasched.cost.model_registry import MODELS
+from metasched.cost.models.roofline import Roofline
 from metasched.database.base import Database
 from metasched.database.database_registry import open_database
 from metasched.database.record import DatabaseError, Record
@@ -22,6 +24,7 @@ from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.executor_registry import GROUP
 from metasched.report.progress import Progress
+from metasched.search.checked_model import CheckedModel
 from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
@@ -277,9 +280,21 @@ def test_a_model_is_handed_to_the_strategy(database: Database) -> None:
     with session(database, ToyRunner(ToySpace()), task(8), task(9), strategy=make, model="roofline", seed=5) as tuning:
         tuning.step()
         tuning.step()
-    assert [type(inputs.model) for inputs in given] == [type(MODELS.get("roofline")(0))] * 2
+    models = [inputs.model for inputs in given]
+    assert [type(model.own) for model in models if isinstance(model, CheckedModel)] == [Roofline] * 2
     assert given[0].model is not given[1].model
     assert [inputs.seed for inputs in given] == [5, 5]
+
+
+def test_a_model_that_predicts_no_scores_ends_the_search(database: Database) -> None:
+    class Silent(CostModel):
+        def predict(self, features: Features) -> Array:
+            return super().predict(features)[1:]
+
+    runner = ToyRunner(ToySpace())
+    refused = pytest.raises(MetaschedError, match="the model Silent predicted an array of shape")
+    with session(database, runner, task(8), model=Silent) as tuning, refused:
+        tuning.step()
 
 
 def test_an_interrupt_of_a_step_is_raised_and_what_was_measured_is_kept(database: Database) -> None:

@@ -167,7 +167,7 @@ def test_a_task_has_the_threads_that_are_given() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"program": "x"}, "a task is about a Program, not a str"),
+        ({"program": "x"}, "`program` is a str, not a Program"),
         ({"space": "no_such_rule"}, "no_such_rule"),
         ({"space": 3}, "3 describes no space"),
         ({"allow": "fastmath"}, '`allow` is a set of names, such as {"fastmath"}'),

@@ -137,7 +137,7 @@ def test_what_a_rule_is_run_by_has_a_default() -> None:
         ms.rule(asks)
 
 
-@pytest.mark.parametrize("reason", [None, ""])
+@pytest.mark.parametrize("reason", [None, "", 5])
 def test_a_block_is_skipped_for_a_reason(reason: Any) -> None:
     with pytest.raises(ms.RuleError, match=r"a rule skips a block for the reason .*: say in words why"):
         ms.skip(reason)

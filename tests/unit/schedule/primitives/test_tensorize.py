@@ -159,8 +159,10 @@ def test_contiguity() -> None:
     program strided[N=16, K=4](A: u8[K], B: i8[K, N]) -> C: i32[N]:
         dot: C[j] = sum[k](i32(A[k]) * i32(B[k, j]))
     """
-    with refused("the nest of loop `j` is not `dot_u8i8_vnni`: `B` is not contiguous along loop `k`"):
+    with pytest.raises(ScheduleError, match="`B` is not contiguous along loop `k`") as caught:
         tensorize(start(text), "j", "dot_u8i8_vnni")
+    assert caught.value.hint.endswith('transform_layout(cache_read(block, "B"), "k, j -> k//4, j, k%4") makes them')
+    assert repr(intrinsics()["dot_u8i8_vnni"]) == "<intrinsic dot_u8i8_vnni>"
 
 
 def test_an_operand_that_goes_along_too_few_loops() -> None:

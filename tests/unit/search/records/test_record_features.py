@@ -9,7 +9,8 @@ import numpy as np
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import features_of
 from metasched.schedule.trace import Trace
-from metasched.search.records.record_features import describe_records, program_of
+from metasched.search.records.other_names import program_of
+from metasched.search.records.record_features import describe_records
 from tests.support.recorded import dense, records_of
 from tests.support.targets import AVX512
 

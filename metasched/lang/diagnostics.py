@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.source import At
+from metasched.support.messages import a_or_an
 
 
-class Report:
+class Diagnostics:
     """The mistakes found so far in one text."""
 
     def __init__(self, text: str, filename: str) -> None:
@@ -30,3 +31,10 @@ class Report:
         if self._found:
             ordered = sorted(self._found, key=lambda d: (d.line, d.column))
             raise LanguageError(tuple(ordered), self._text, self._filename)
+
+
+def require_text(kind: str, text: object, hint: str = "") -> None:
+    """Raises LanguageError for what is no text, such as the path of one."""
+    if not isinstance(text, str):
+        found = Diagnostic(1, 1, f"a {kind} is read from a text, not from {a_or_an(type(text).__name__)}", hint)
+        raise LanguageError((found,), "", f"<{kind}>")
