@@ -204,8 +204,7 @@ def _reads_of(sch: ms.Schedule, member: ms.BlockInfo) -> Iterator[tuple[ms.Block
     """The blocks that read a stage, each with the number of places at which it does."""
     for name in member.readers:
         reader = sch.describe(sch.get_block(name))
-        places = [read.bare for read in reader.reads if read.buffer == member.writes]
-        yield reader, len({at for at in places if None not in at}) + sum(None in at for at in places)
+        yield reader, len({read.place for read in reader.reads if read.buffer == member.writes})
 
 
 def _cheap_stages(sch: ms.Schedule, members: tuple[ms.BlockInfo, ...], most: int) -> Iterator[str]:

@@ -58,7 +58,8 @@ class ReadInfo:
     """A read: the buffer, its element type, and which iteration variables each of its indices uses.
 
     `bare` has the iteration variable that an index is, and None for any other index; `beside` the variables that each
-    index moves by one with; `shape` the buffer's extents, and None for those that depend on tile sizes.
+    index moves by one with; `shape` the buffer's extents, and None for those that depend on tile sizes. `place` numbers
+    the places of all reads of the block: reads of one place, which may be several, have the same one.
     """
 
     buffer: str
@@ -67,6 +68,7 @@ class ReadInfo:
     bare: tuple[str | None, ...] = ()
     beside: tuple[frozenset[str], ...] = ()
     shape: tuple[int | None, ...] = ()
+    place: int = 0
 
     @property
     def iters(self) -> frozenset[str]:
@@ -240,7 +242,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
 
 
 # The buffer, `uses`, `bare` and `beside` of a ReadInfo.
-_Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...], tuple[frozenset[str], ...]]
+_Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...], tuple[frozenset[str], ...], int]
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,7 @@ def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Re
     names = frozenset(domain)
     calls = tuple(dict.fromkeys(n.func for n in nodes if isinstance(n, Call)))
     loads = [load for store in stores for load in query.loads(store.value)]
+    places = {load: n for n, load in enumerate(dict.fromkeys(loads))}
     return _Own(
         reads=tuple(
             (
@@ -285,6 +288,7 @@ def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Re
                 tuple(free_vars(i) & names for i in load.indices),
                 tuple(i.name if is_index_variable(i) else None for i in load.indices),
                 tuple(_moved_by_one(i, names) for i in load.indices),
+                places[load],
             )
             for load in loads
         ),
@@ -376,8 +380,16 @@ def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:
 
 def _reads(func: Func, reads: tuple[_Read, ...]) -> tuple[ReadInfo, ...]:
     return tuple(
-        ReadInfo(name, func.buffer(name).dtype, uses, bare, beside, tuple(as_int(e) for e in func.buffer(name).shape))
-        for name, uses, bare, beside in reads
+        ReadInfo(
+            name,
+            func.buffer(name).dtype,
+            uses,
+            bare,
+            beside,
+            tuple(as_int(e) for e in func.buffer(name).shape),
+            place,
+        )
+        for name, uses, bare, beside, place in reads
     )
 
 

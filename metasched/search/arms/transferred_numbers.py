@@ -23,7 +23,7 @@ from metasched.support.data_classes import dataclass
 from metasched.support.integers import is_integer
 
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
-_DRAWN_ROWS = 256
+_DRAWN_ROWS = 32
 _VARIED_ROWS = 96
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.
@@ -32,10 +32,16 @@ _LEAST_GAIN = 1.05
 
 @dataclass(frozen=True)
 class WantedNumbers:
-    """A neighbour's numbers, by address, and how often rows around the best so far are drawn."""
+    """A neighbour's numbers, by address, and how often rows around the best so far are drawn.
+
+    Where a number is lacking, `drawn` rows are drawn before, and in so many rounds of `climbs` whatever is better is
+    taken, as there is no row that was measured.
+    """
 
     numbers: Mapping[str, Decision]
     rounds: int
+    drawn: int = _DRAWN_ROWS
+    climbs: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def _vary_rows(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
     nothing better: of 341 tasks of nine networks, 31 guesses are others than after all rounds, and take as long.
     """
     rng = np.random.default_rng(0)
-    rows, complete = _fill_rows(arm.sketch, wanted.numbers, rng)
+    rows, complete = _fill_rows(arm.sketch, wanted, rng)
     rounds = wanted.rounds
     if complete and rounds:
         # There is one row to begin with: those near it are looked at beside it.
@@ -88,6 +94,9 @@ def _vary_rows(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
         # Estimates do not see all that a number decides: what its rule prefers is taken where nothing is gained.
         likely, drawn = yield [_with_likeliest(arm.sketch, rows, wanted.numbers), rows]
         best = _better_row(likely, drawn)
+        for _ in range(wanted.climbs):
+            (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
+            best = max((row for row in (best, varied) if row is not None), key=lambda row: row.score, default=None)
     for _ in range(rounds):
         before = best
         (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
@@ -129,12 +138,12 @@ def _best_of_each(arm: SketchArm, model: Model, blocks: Sequence[Rows]) -> list[
     return [None if at is None else ScoredRow(rows[kept[at]], float(scores[at])) for at in best]
 
 
-def _fill_rows(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Generator) -> tuple[Rows, bool]:
+def _fill_rows(sketch: Sketch, wanted: WantedNumbers, rng: np.random.Generator) -> tuple[Rows, bool]:
     """Rows with the given numbers, and draws for the others; whether nothing had to be drawn."""
-    rows = sketch.sample(rng, _DRAWN_ROWS)
+    rows = sketch.sample(rng, wanted.drawn)
     complete = True
     for variable in sketch.variables:
-        given = _integers(variable, numbers.get(variable.address))
+        given = _integers(variable, wanted.numbers.get(variable.address))
         if given is None:
             complete = False
         else:

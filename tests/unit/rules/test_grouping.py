@@ -126,6 +126,10 @@ SINGLE = "program p[N=9](A: f32[N + 2, N]) -> C: f32[N, N]:\n    C[i, j] = A[i, 
 POINTWISE = "program p[N=9](A: f32[N, N]) -> C: f32[N, N]:\n    B[i, j] = A[i, j] * 2\n    C[i, j] = B[i, j] + 1\n"
 LONG = "program p[N=99](A: f32[N, N]) -> C: f32[N, N]:\n    C[i, j] = sum[k](A[i, k] * A[k, j])\n"
 LINE = "program p[N=9](A: f32[N]) -> C: f32[N]:\n    C[i] = A[i] * 2\n"
+TWICE = """program p[N=9](A: f32[N + 1, N]) -> C: f32[N, N]:
+    B[i < N + 1, j < N] = A[i, j] * 2
+    C[i, j] = B[i + 1, j] * sigmoid(B[i + 1, j])
+"""
 NO_STENCIL = "no stages that only it needs are stencils that move with its rows"
 
 
@@ -134,6 +138,7 @@ NO_STENCIL = "no stages that only it needs are stencils that move with its rows"
     [
         (SINGLE, NO_STENCIL),
         (POINTWISE, NO_STENCIL),
+        (TWICE, NO_STENCIL),
         (LONG, "it is a reduction that tiles are for"),
         (LINE, "its result has no rows"),
     ],

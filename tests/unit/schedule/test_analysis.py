@@ -129,6 +129,12 @@ def test_extents_that_depend_on_tile_sizes() -> None:
     assert info.size(tuple(it for it in info.iters if it.extent is not None)) == 12
 
 
+def test_reads_of_one_place_have_one_number() -> None:
+    text = "program p(A: f32[9], B: f32[8]) -> C: f32[8]:\n    C[i] = A[i] * B[i] + A[i + 1] * A[i]"
+    reads = described(text, "C").reads
+    assert [(read.buffer, read.place) for read in reads] == [("A", 0), ("B", 1), ("A", 2), ("A", 0)]
+
+
 def test_a_block_that_is_gone() -> None:
     with pytest.raises(KeyError):
         describe_block(schedule().func, "nothing")

@@ -383,3 +383,30 @@ def test_other_ways_are_tried_where_what_the_neighbour_decided_is_not_offered() 
     ways = {one.sketch.structure["tiles(C)/copy"]: dict(one.dropped) for one in found}
     assert len(ways) > 1
     assert any("is not offered here" in dropped.get("tiles(C)/copy", "") for dropped in ways.values())
+
+
+@ms.rule
+def together(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Compute what a reduction reads in strips of its result, or leave it alone."""
+    producers = sch.get_producers(block)
+    if not producers:
+        return ms.skip("nothing computes what it reads")
+    if sch.choose("how", [ms.LEFT_ALONE, "in strips"]) != ms.LEFT_ALONE:
+        rows, *_ = sch.get_loops(block)
+        strips, _ = sch.split(rows, sch.sample_tile(rows, parts=2))
+        sch.compute_at(producers[0], strips)
+    return None
+
+
+def test_numbers_are_those_of_the_best_where_a_choice_gives_loops_other_names() -> None:
+    program = ms.parse_program(
+        "program two(X: f32[48, 64], A: f32[64, 64], B: f32[64, 9]) -> Y: f32[48, 9]:\n"
+        "    U[i, h] = sum[k](X[i, k] * A[k, h])\n    Y[i, j] = sum[h](U[i, h] * B[h, j])\n"
+    )
+    space = ms.space(program, [together, tiles], target=AVX512)
+    found = transferred_into(space, KNOWN, AVX512, DEFAULT_CORE)
+    in_strips = next(one for one in found if one.sketch.structure["together(Y)/how"] == "in strips")
+    apart = next(one for one in found if one.sketch.structure["together(Y)/how"] == ms.LEFT_ALONE)
+    names = {"h": "h_U", "k": "k_U"}
+    wanted = {there: apart.trace.decisions[f"tiles(U)/{here}"] for here, there in names.items()}
+    assert {there: in_strips.trace.decisions[f"tiles(U)/{there}"] for there in names.values()} == wanted

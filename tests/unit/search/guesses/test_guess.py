@@ -345,3 +345,22 @@ def test_a_copy_that_does_not_pay_is_left_out() -> None:
     found = best_guess(ms.operator("matmul_nn", M=2, N=4096, K=4096), AVX512)
     assert found.neighbour is not None
     assert found.trace.decisions["packing(C)/packed"] == "none"
+
+
+BLOCK = """
+program block(
+    A: f32[8, 112, 112, 16], const B: f32[16, 96], const D: f32[3, 3, 96], const E: f32[96, 24]
+) -> Y: f32[8, 56, 56, 24]:
+    P: f32[8, 114, 114, 96]
+    wide: X[n, h, w, c] = sum[r](A[n, h, w, r] * B[r, c])
+    P[n, h, w, c] = max(X[n, h - 1, w - 1, c], 0.0) if h >= 1 and h < 113 and w >= 1 and w < 113 else 0
+    apart: D2[n, h < 56, w < 56, c] = sum[r, s](P[n, 2*h + r, 2*w + s, c] * D[r, s, c])
+    positive: R[n, h, w, c] = max(D2[n, h, w, c], 0.0)
+    narrow: Y[n, h, w, o] = sum[c](R[n, h, w, c] * E[c, o])
+"""
+
+
+def test_what_is_large_between_reductions_is_guessed_in_strips_though_neighbours_were_one_reduction() -> None:
+    found = best_guess(ms.parse_program(BLOCK), AVX512)
+    assert found.neighbour is not None
+    assert found.trace.decisions["strips(narrow)/strips"] == "strips"
