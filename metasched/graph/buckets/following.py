@@ -118,8 +118,15 @@ class Following:
             self.values[name] = body.values[made.body] if is_state else (steps, *body.values[labels[made.body]])
 
     def steps_of(self, loop: LoopNode) -> Factors:
-        """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many."""
-        return next((self.values[name][0] for name, _ in loop.inputs_of_kind(LoopInputKind.ELEMENTS)), ())
+        """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many.
+
+        It is that of what the loop goes through, or, where its steps read none of that, of what they make.
+        """
+        through = [self.values[name][0] for name, _ in loop.inputs_of_kind(LoopInputKind.ELEMENTS)]
+        if through:
+            return through[0]
+        made = (name for name, _ in loop.outputs_of_kind(LoopOutputKind.ELEMENTS))
+        return next((factors_of(self.extents(name)[0]) for name in made), ())
 
     def _compute(self, number: int, node: Compute) -> None:
         if not any(map(self.is_free, node.inputs)) and not self._differs(number, node):

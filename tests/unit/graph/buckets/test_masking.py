@@ -191,6 +191,10 @@ LOOPS = {
         f = MatMul(e, k)
         s = Add(f, g)
     """,
+    "steps that read nothing of what they go through": """
+        s = Sin(g)
+        f = Add(g, s)
+    """,
     "steps in steps": """
         f = Add(g, e)
         zero = Constant<value_ints=[0]>()
