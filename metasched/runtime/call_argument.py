@@ -78,5 +78,10 @@ def _require_dtype(name: str, dtype: np.dtype[Any]) -> DType:
     found = _DTYPES.get(dtype)
     if found is None:
         known = ", ".join(d.name for d in _DTYPES)
-        raise KernelError(f"`{name}` has dtype {dtype.str if dtype.names is None else dtype}; kernels take {known}")
+        native = dtype.newbyteorder("=")
+        convert = f"put its bytes in this machine's order: `{name}.astype('{native.name}')`"
+        raise KernelError(
+            f"`{name}` has dtype {dtype.str if dtype.names is None else dtype}; kernels take {known}",
+            hint=convert if native in _DTYPES else "",
+        )
     return found

@@ -193,6 +193,7 @@ A, B = arrays((4, 3), (3, 5))
         ((A, 3.0), "`B` is a float, not a NumPy array"),
         ((A, B.astype(np.complex64)), "`B` has dtype <c8; kernels take float4_e2m1fn, float8_e4m3fn"),
         ((A, B.astype(">f4")), "`B` has dtype >f4; kernels take"),
+        ((A, B.astype(">f4")), "\n  hint: put its bytes in this machine's order: `B.astype('float32')`"),
         ((A, B[:, :0]), "`B` has shape (3, 0); dimension 1 is empty"),
     ],
 )

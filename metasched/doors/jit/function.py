@@ -246,7 +246,7 @@ class _Call:
         key = (self.structure, *types)
         try:
             hash(key)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # ValueError is that of a memoryview
             raise TraceError(
                 f"`{function}` is given an argument that is neither an array nor hashable: {error}",
                 "give arrays, tuples, lists and dicts of arrays, or values that can be keys of a dict",

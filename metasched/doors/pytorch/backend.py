@@ -65,6 +65,10 @@ class TorchBackend:
         self._target = target
         self.__name__ = "metasched"  # what PyTorch's messages call it
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, such as that of a compiled module that is copied deeply or pickled, makes networks of its own."""
+        return {**self.__dict__, "reports": []}
+
     @property
     def networks(self) -> list[Network]:
         """All networks that run parts of graphs, in the order in which they were made."""

@@ -41,8 +41,9 @@ class Following:
     """The factors of the dimensions of every value, and of the indices of every stage that depends on sizes.
 
     `given` are those of inputs that are values of a graph around this one, and `bodies` the same for the bodies of
-    loops, by the numbers of these among the nodes. Raises NotAlike where a read goes elsewhere in the smaller graph, or
-    that is not known.
+    loops, by the numbers of these among the nodes; `room` has the places of dimensions, and how long each is in the
+    largest graph. Raises NotAlike where a read goes elsewhere in the smaller graph, or that is not known, and where a
+    smaller graph has a longer dimension.
     """
 
     graph: Graph
@@ -52,6 +53,7 @@ class Following:
     stages: dict[tuple[int, int], StageFollowing] = field(default_factory=dict)
     forms: dict[int, Stages] = field(default_factory=dict)
     bodies: dict[int, Following] = field(default_factory=dict)
+    room: dict[Place, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in (*self.graph.inputs, *self.graph.constants):
@@ -74,7 +76,17 @@ class Following:
         return [self._extent(DimPlace(name, dim), n) for dim, n in enumerate(self.graph.types[name].shape)]
 
     def _extent(self, place: Place, largest: int) -> Extent:
+        self.room[place] = largest
+        for sample in self.samples:
+            self.require_room(place, sample)
         return tuple(int(n) for n in self.number(place, largest))
+
+    def require_room(self, place: Place, smaller: Differences) -> None:
+        """Raise NotAlike where a dimension is longer in a smaller graph, such as what pads to a length."""
+        longest, own = self.room[place], smaller.numbers.get(place, self.room[place])
+        if own > longest:
+            what = f"a dimension of `{place.value}`" if isinstance(place, DimPlace) else "a dimension"
+            raise NotAlike(f"{what} is {own} long here, and {longest} at the largest sizes")
 
     def is_free(self, name: str) -> bool:
         """Whether a dimension of a value depends on sizes."""
@@ -106,8 +118,15 @@ class Following:
             self.values[name] = body.values[made.body] if is_state else (steps, *body.values[labels[made.body]])
 
     def steps_of(self, loop: LoopNode) -> Factors:
-        """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many."""
-        return next((self.values[name][0] for name, _ in loop.inputs_of_kind(LoopInputKind.ELEMENTS)), ())
+        """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many.
+
+        It is that of what the loop goes through, or, where its steps read none of that, of what they make.
+        """
+        through = [self.values[name][0] for name, _ in loop.inputs_of_kind(LoopInputKind.ELEMENTS)]
+        if through:
+            return through[0]
+        made = (name for name, _ in loop.outputs_of_kind(LoopOutputKind.ELEMENTS))
+        return next((factors_of(self.extents(name)[0]) for name in made), ())
 
     def _compute(self, number: int, node: Compute) -> None:
         if not any(map(self.is_free, node.inputs)) and not self._differs(number, node):

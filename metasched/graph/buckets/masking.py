@@ -65,6 +65,9 @@ class MaskedGraph:
     def numbers_of(self, other: Graph) -> CallSizes:
         """What a call takes of the sizes of a graph of the same model. Raises NotAlike where it has to be its own."""
         found = differences(self.largest, other)
+        for following, own in _each_graph(self.following, found):
+            for place in following.room:
+                following.require_room(place, own)
         known = self._known_numbers(found)
         whole = np.array([self._require_number(known, key) for key in self.numbers.whole] or [0], np.int64)
         real = np.array([self._require_number(known, key) for key in self.numbers.real] or [0.0], np.float64)

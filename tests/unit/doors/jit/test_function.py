@@ -86,8 +86,9 @@ def test_values_that_are_no_arrays_are_part_of_the_combination() -> None:
     for n, count in ((2, 1), (2.0, 2), (True, 3), (2, 3)):
         np.testing.assert_array_equal(f(A, n), A * n)
         assert len(traces) == count
-    with pytest.raises(ms.TraceError, match="neither an array nor hashable"):
-        f(A, {1})
+    for other in ({1}, memoryview(bytearray(4))):
+        with pytest.raises(ms.TraceError, match="neither an array nor hashable"):
+            f(A, other)
 
 
 def test_arrays_from_outside_are_constants_as_they_were() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -338,6 +340,19 @@ def test_the_backend_is_found_by_name_and_its_kernels_run() -> None:
         have = torch.compile(bf16, backend="metasched")(x.bfloat16())
         torch.testing.assert_close(have, bf16(x.bfloat16()), rtol=2e-2, atol=2e-2)
     assert isinstance(ms.TorchBackend(), TorchBackend)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+@pytest.mark.usefixtures("by_reference")
+def test_a_copy_of_a_compiled_module_makes_networks_of_its_own(copied: Any) -> None:
+    layer, x, backend = torch.nn.Linear(3, 2), torch.randn(4, 3), TorchBackend()
+    fast = torch.compile(layer, backend=backend)
+    with torch.inference_mode():
+        fast(x)
+        again = copied(fast)
+        torch.testing.assert_close(again(x), layer(x))
+    assert len(backend.networks) == 1
+    assert copy.copy(backend).networks == []
 
 
 def test_networks_are_tuned_and_later_compilations_run_what_is_recorded(

@@ -126,6 +126,38 @@ def test_a_view_that_takes_a_size_apart_is_refused() -> None:
         mask_graph(made[0], made[1:])
 
 
+def test_a_dimension_that_is_longer_at_smaller_sizes_is_refused() -> None:
+    text = """(float[b, n] x) => (y) {
+        all = Shape(x)
+        n = Slice(all, one, two)
+        y = Slice(rows, n, last)
+    }"""  # as a model pads to a length
+    rows = WEIGHTS.replace("int64[1] last", "int64[1] two = {2}, float[6] rows = {1, 2, 3, 4, 5, 6}, int64[1] last")
+    made = [graph_of_with(text, rows, {"b": 2, "n": n}) for n in (4, 2)]
+    with pytest.raises(NotAlike, match=r"a dimension of `.*` is 3 long here, and 1 at the largest sizes"):
+        mask_graph(made[0], made[1:])
+
+
+def test_a_size_between_those_that_were_read_with_a_longer_dimension_has_no_place_in_the_bucket() -> None:
+    text = """(float[b, n] x) => (y) {
+        all = Shape(x)
+        n = Slice(all, one, two)
+        less = Sub(twelve, n)
+        k = Mul(n, less)
+        b = Shape<end=1>(x)
+        sizes = Concat<axis=0>(b, k)
+        zero = Sub(one, one)
+        first = Slice(x, zero, one, one)
+        y = Expand(first, sizes)
+    }"""
+    more = WEIGHTS.replace("int64[1] last", "int64[1] two = {2}, int64[1] twelve = {12}, int64[1] last")
+    largest, sample, between = (graph_of_with(text, more, {"b": 2, "n": n}) for n in (9, 2, 6))
+    masked = mask_graph(largest, [sample])  # of 27 and 20 elements
+    assert masked.numbers_of(sample)
+    with pytest.raises(NotAlike, match="is 36 long here, and 27 at the largest sizes"):
+        masked.numbers_of(between)
+
+
 def graph_of_with(text: str, weights: str, sizes: dict[str, int]) -> Graph:
     signature, _, body = text.partition("{")
     model = onnx.parser.parse_model(f"{HEAD}{signature}{weights}{{{body}")
@@ -158,6 +190,10 @@ LOOPS = {
         k = MatMul(u, g)
         f = MatMul(e, k)
         s = Add(f, g)
+    """,
+    "steps that read nothing of what they go through": """
+        s = Sin(g)
+        f = Add(g, s)
     """,
     "steps in steps": """
         f = Add(g, e)
