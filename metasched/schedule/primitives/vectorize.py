@@ -69,7 +69,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
             (loop, tensor.var),
             "leave it: the instruction is of vectors",
         )
-    decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED)
+    decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED, LoopKind.CARRIED)
     other = next((s for s in nest if s.kind in decided_kinds), None)
     if other is not None:
         raise ScheduleError(
