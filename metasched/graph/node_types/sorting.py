@@ -117,7 +117,7 @@ def _select_first(site: NodeSite) -> Results:
             return _select_one_by_one(site, row, k, order)
         return sort_row(site, x, row.axis, k, order)
 
-    may_divide = k > 0 and x.type.dtype.is_float and row.axis == x.rank - 1
+    may_divide = k > 0 and x.type.dtype.is_float and row.axis == x.rank - 1 and site.builder.is_alone
     if may_divide and selection_cost(row.extent, k, prod(row.shape())) < least:
         return _select_above(site, x, k, order, select)
     return select()

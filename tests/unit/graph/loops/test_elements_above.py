@@ -6,7 +6,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import metasched as ms
 from metasched.graph.ir import LoopNode
@@ -58,3 +60,28 @@ def test_many_of_a_long_row_are_looked_for_so_and_few_are_not() -> None:
     x = np.zeros((1, 8400), np.float32)
     net = ms.load_onnx(model([node("TopK", "X k", outputs="V I")], [value("X", x)], ["V", "I"], {"k": np.array([300])}))
     assert any(isinstance(n, LoopNode) for n in net.graph.nodes)
+
+
+def test_networks_of_ranges_of_sizes_keep_their_buckets() -> None:
+    rows = helper.make_tensor_value_info("X", onnx.TensorProto.FLOAT, ("n", 4000))
+    made = model([node("TopK", "X k", outputs="V I")], [rows], ["V", "I"], {"k": np.array([200])})
+    net = ms.load_onnx(made, n=(1, 4))
+    x = np.random.default_rng(0).standard_normal((3, 4000)).astype(np.float32)
+    np.testing.assert_array_equal(net(x)[1], places_in_order(x, 200, 1, largest=True))
+    assert len(net.buckets) == 1
+
+
+def test_networks_with_caches_that_grow_have_no_such_loop() -> None:
+    sizes = {"X": (1, 1, 4000), "past": (1, "past", 4000)}
+    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in sizes.items()]
+    nodes = [
+        node("Concat", "past X", "present", axis=1),
+        node("ReduceSum", "present axes", "S"),
+        node("TopK", "S k", "V I"),
+    ]
+    constants = {"k": np.array([200]), "axes": np.array([1])}
+    made = model(nodes, inputs, ["V", "I", "present"], constants)
+    net = ms.load_onnx(made, past=ms.GrowingSize(8), states={"past": "present"})
+    x = np.random.default_rng(0).standard_normal((2, 1, 1, 4000)).astype(np.float32)
+    net(x[0], np.int64(0))
+    np.testing.assert_array_equal(net(x[1], np.int64(1))[1], places_in_order(x[0] + x[1], 200, 2, largest=True))
