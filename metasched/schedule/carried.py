@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, simplify, substitute
+from metasched.ir.affine import ONE, ZERO, free_vars, simplify, substitute
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -59,7 +59,8 @@ def carried_by(block: Block, loops: tuple[For, ...]) -> tuple[For, For] | None:
     found = [loop_of.get(end.name) for end in ends if isinstance(end, Var)]
     if scan.is_reverse or len(found) != 2 or found[0] is None or found[1] is None:
         return None
-    return found[0], found[1]
+    guarded = frozenset[str]().union(*map(free_vars, block.guards))
+    return None if guarded & {found[0].var, found[1].var} else (found[0], found[1])
 
 
 def _carry(func: Func, block: Block, path: tuple[For, ...]) -> Func:

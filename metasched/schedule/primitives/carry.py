@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Block, For, LoopKind
 from metasched.ir.running import NotRunning, RunningReduction, running_reduction
 from metasched.schedule.batching import unchanged
@@ -54,7 +53,7 @@ def carry(ctx: Context, loop: LoopName) -> None:
         )
     over = found[1]
     require_serial(OP, over)
-    _require_order(ctx, block, along, over)
+    _require_order(path, along, over)
     require_only_writer(ctx, OP, block)
     mark(ctx, over, LoopKind.CARRIED)
     mark(ctx, ctx.loop(OP, loop), LoopKind.CARRIED)
@@ -93,9 +92,8 @@ def _require_running(block: Block) -> RunningReduction:
     return scan
 
 
-def _require_order(ctx: Context, block: Block, along: For, over: For) -> None:
-    """Raise unless all elements are completed one after another, and all of them."""
-    path = query.loops_above(ctx.func, block.name)
+def _require_order(path: tuple[For, ...], along: For, over: For) -> None:
+    """Raise unless elements are completed one after another."""
     if path.index(over) < path.index(along):
         raise ScheduleError(
             OP,
@@ -110,12 +108,4 @@ def _require_order(ctx: Context, block: Block, along: For, over: For) -> None:
             f"loop `{lanes.var}` around it is vectorized",
             (along.var, lanes.var),
             "vectorize a loop inside it",
-        )
-    cut = next((g for g in block.guards if free_vars(g) & {along.var, over.var}), None)
-    if cut is not None:
-        raise ScheduleError(
-            OP,
-            f"a guard of block `{block.name}` leaves out elements or terms",
-            (block.name, along.var, over.var),
-            "carry loops over whole rows",
         )

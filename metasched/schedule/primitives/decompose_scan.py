@@ -93,7 +93,7 @@ def _scan(block: Block) -> tuple[RunningReduction, int]:
         raise _no_scan(block, str(why)) from None
     extent = as_int(simplify(scan.over.extent))
     if extent is None:
-        raise _no_scan(block, f"`{scan.over.name}` has a number of values that depends on sizes")
+        raise _no_scan(block, f"`{scan.along.name}` and `{scan.over.name}` have not as many values, or depend on sizes")
     return scan, extent
 
 
