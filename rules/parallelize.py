@@ -12,6 +12,7 @@ import metasched as ms
 PARALLEL, SERIAL = "parallel", "serial"
 # How many instances of other blocks take as long as one that calls an expensive function.
 _EXPENSIVE = 8
+_ORDERED_KINDS = (ms.LoopKind.UNROLLED, ms.LoopKind.CARRIED)
 
 
 @ms.rule
@@ -21,12 +22,13 @@ def parallelize(
     """Fuse the outermost data-parallel loops of a nest, and run them on all threads.
 
     For a tiled block, the loops of the outermost level are fused; for any other, all but the innermost, as far as they
-    are directly nested. In a nest of several blocks the tiled one determines the loops, else the last, which the
-    others are computed for. How many loops are fused in a nest of tiles is a structural choice: all, so that threads
-    have equal shares, or the fewest that go over enough elements for threads to share, so that a thread goes through
-    whole rows of tiles. In other nests an iteration is an element, and shares are cut finely enough with all. Nests of
-    fewer than `tiny` instances stay serial, as starting threads takes longer. Where all are of fewer than `small`,
-    whether they stay serial is a structural choice, one for the whole program.
+    are directly nested and none goes on from iteration to iteration. In a nest of several blocks the tiled one
+    determines the loops, else the last, which the others are computed for. How many loops are fused in a nest of tiles
+    is a structural choice: all, so that threads have equal shares, or the fewest that go over enough elements for
+    threads to share, so that a thread goes through whole rows of tiles. In other nests an iteration is an element, and
+    shares are cut finely enough with all. Nests of fewer than `tiny` instances stay serial, as starting threads takes
+    longer. Where all are of fewer than `small`, whether they stay serial is a structural choice, one for the whole
+    program.
 
     Args:
         small: instances from which a nest is always run on all threads.
@@ -103,12 +105,12 @@ def _depths(info: ms.BlockInfo, most: int, enough: int) -> list[int]:
 
 def _depth(info: ms.BlockInfo) -> int:
     """How many outermost loops, directly nested, only drive spatial iteration; the innermost is left for vectors, and
-    none is unrolled."""
+    none is unrolled or carried."""
     depth = 0
     loops = list(zip(info.loops, info.kinds, strict=True))
     for loop, kind in loops[:-1] or loops:
         driven = info.iter_of(loop)
-        if not driven or any(it.reduces for it in driven) or kind is ms.LoopKind.UNROLLED:
+        if not driven or any(it.reduces for it in driven) or kind in _ORDERED_KINDS:
             break
         depth += 1
     return depth

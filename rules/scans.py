@@ -1,20 +1,31 @@
-"""Running sums, products and extrema, in blocks that go on from those before them."""
+"""Running sums, products and extrema: from element to element, or in blocks that go on from those before them."""
 
 from __future__ import annotations
 
 from functools import partial
+
+from metasched.rules.own_loops import own_loops
 
 import metasched as ms
 
 
 @ms.rule
 def scans(
-    sch: ms.Schedule, block: ms.BlockRV, *, sizes: tuple[int, ...] = (8, 16, 32, 64), few: int = 64, many: int = 1024
+    sch: ms.Schedule,
+    block: ms.BlockRV,
+    *,
+    sizes: tuple[int, ...] = (8, 16, 32, 64),
+    few: int = 64,
+    many: int = 1024,
+    columns: int = 8,
+    widths: tuple[int, ...] = (256, 512, 1024),
 ) -> ms.Skip | None:
-    """Take running reductions in blocks: N terms for each block of N elements, not for each element.
+    """Go on from element to element, or take running reductions in blocks: not all terms for each element.
 
-    Applies to reductions of the terms up to an element, or from it on (`sum[k < N if k <= j](X[i, k])`). Within a block
-    each element is a reduction of its own, and goes on from the blocks before, of which there is a running reduction in
+    Applies to reductions of the terms up to an element, or from it on (`sum[k < N if k <= j](X[i, k])`). Where there
+    are columns beside the elements (`sum[k < N if k <= i](X[k, j])`), a row of columns goes on from the row before
+    (`carry`), in tiles of so many columns, which threads share. Elsewhere they are taken in blocks: within a block each
+    element is a reduction of its own, and goes on from the blocks before, of which there is a running reduction in
     turn. Structural choice: blocks of so many elements, or each element as it is, where these are not too many.
 
     Few operators: of those of the library, `cumsum` is one.
@@ -23,12 +34,16 @@ def scans(
         sizes: the possible elements of a block.
         few: elements that are not taken in blocks, in the program or over its blocks.
         many: elements of a row from which on they are always taken in blocks.
+        columns: the fewest columns for each row to go on from the one before.
+        widths: the possible numbers of columns in a tile, besides all.
     """
     info = sch.describe(block)
     if not info.reduces or not info.conditional:
         return ms.skip("it is no reduction whose terms have a condition")
     if not info.trivial:
         return ms.skip("it is scheduled already")
+    if _go_on(sch, block, info, columns, widths):
+        return None
     terms = info.size(info.reduction)
     if terms is None:
         return ms.skip("its extents depend on tile sizes")
@@ -49,3 +64,29 @@ def _scan_blocks(sch: ms.Schedule, block: ms.BlockRV, elements: int, size: int, 
     while elements > few:
         block = sch.decompose_scan(block, size)
         elements = -(-elements // size)
+
+
+def _go_on(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, columns: int, widths: tuple[int, ...]) -> bool:
+    """Have each row of columns go on from the one before, if it can; whether it can."""
+    width = info.spatial[-1].extent
+    if width is None or width < columns:
+        return False
+    tiles = [width, *(narrower for narrower in widths if narrower < width)]
+    for at in range(len(info.spatial) - 1):
+        steps = partial(_carry, block=block, at=at, widths=tiles)
+        if sch.refusal(steps) is None:
+            steps(sch)
+            return True
+    return False
+
+
+def _carry(sch: ms.Schedule, block: ms.BlockRV, at: int, widths: list[int]) -> None:
+    *elements, terms = own_loops(sch, block, sch.describe(block))
+    *around, last = elements
+    along = around.pop(at)
+    tile = []
+    if len(widths) > 1:
+        first, last = sch.split(last, [None, sch.sample_categorical(widths, name="columns")])
+        tile = [first]
+    sch.reorder(*around[:at], *tile, along, terms, *around[at:], last)
+    sch.carry(along)

@@ -22,6 +22,7 @@ from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part
+from metasched.schedule.carried import as_if_carried
 from metasched.support.data_classes import dataclass
 from metasched.target import CACHE_LINE, Target
 
@@ -125,9 +126,10 @@ def _part_expectation(func: Func, target: Target, core: Core) -> Expectation:
 
 def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
     """Cycles that no schedule of an unscheduled program is thought to go below: the operations of its main part in full
-    vectors on all threads, or by a tensor intrinsic that the target has for them.
+    vectors on all threads, or by a tensor intrinsic that the target has for them. A running reduction goes on from
+    element to element.
     """
-    return sum(map(least_of, _launch_and_views(main_part(func), target, core)[1]))
+    return sum(map(least_of, _launch_and_views(as_if_carried(main_part(func)), target, core)[1]))
 
 
 def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
@@ -137,7 +139,7 @@ def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE)
     """
     read: dict[str, float] = {}
     written: dict[str, float] = {}
-    for view in _launch_and_views(main_part(func), target, core)[1]:
+    for view in _launch_and_views(as_if_carried(main_part(func)), target, core)[1]:
         share = float(share_of_terms(view)[0])
         for access, footprint in zip(view.statement.accesses, view.footprints, strict=True):
             if access.alloc is None:

@@ -49,6 +49,7 @@ from metasched.schedule.annotations.fastmath import fastmath
 from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.prefetch import prefetch
 from metasched.schedule.annotations.unroll_limit import unroll_limit
+from metasched.schedule.carried import in_carried_form
 from metasched.schedule.tensor import Intrinsic, in_vector_form, intrinsics, intrinsics_for, tensorized_by
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -242,7 +243,7 @@ def _storage_key(block: Block, storage: _Storage) -> object:
 
 def analyse(func: Func, analyses: Analyses) -> Nest:
     """The statements of `func`; what is found out about them is added to `analyses`."""
-    func = amortise_rolling(in_vector_form(func))
+    func = amortise_rolling(in_carried_form(in_vector_form(func)))
     sites = list(_sites(func.body, ()))
     buffers = {buffer.name: buffer for buffer in func.buffers()}
     storage = _Storage(buffers, _allocation_depths(func, sites), _serially_written(sites))

@@ -130,6 +130,11 @@ class Formula(ABC):
         high = _leading_bits(exact[0], bits)
         return high, math.fsum((*exact, -high))
 
+    @property
+    @abstractmethod
+    def scales_at_once(self) -> bool:
+        """Whether `scale` is one instruction, which takes no longer where its result underflows."""
+
     # --- instructions
 
     @abstractmethod

@@ -169,11 +169,14 @@ class GraphBuilder:
     Attributes:
         is_compared: whether the graph is compared with those of other sizes: what differs in the number of its steps is
             a loop then.
+        is_alone: whether it is compared with no graph of another size or length: where other nodes would do, a loop
+            that data end may be taken.
 
     """
 
     def __init__(self, folding: Folding | None = None, *, is_compared: bool = False) -> None:
         self.is_compared = is_compared
+        self.is_alone = folding is None and not is_compared
         self._folding = folding or Folding()
         self._types: dict[str, ValueType] = {}
         self._constants: dict[str, Array] = {}

@@ -14,6 +14,7 @@ Its files, in reading order:
 - `ranges`: What values index arithmetic takes while loops run: bounds, regions, and what they prove
 - `conjunctions`: Conditions as what they ask for, all of which has to hold
 - `places`: Where a term of a reduction belongs, where data says so: the one iteration of a loop that has a term
+- `running`: Running reductions: each element is a reduction of the terms up to it, or from it on
 - `implied_guards`: Guards that other guards imply
 - `linear`: Linear index arithmetic over numbers: a constant plus integer multiples of *atoms*, exact
 - `quasi_affine`: The form that bindings of iteration variables have

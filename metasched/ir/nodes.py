@@ -308,6 +308,7 @@ class LoopKind(Enum):
     VECTORIZED = "vectorized"
     UNROLLED = "unrolled"
     SCATTERED = "scattered"  # of its iterations, only the one that data says has a term is run
+    CARRIED = "carried"  # each iteration goes on from the one before; of terms, only the one that is new is added
 
 
 class Scope(Enum):

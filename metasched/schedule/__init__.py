@@ -37,6 +37,7 @@ Its files, in reading order:
 - `tensor`: Tensor intrinsics, and matching loop nests against them
 - `tensor_fit`: How a block could be computed with a tensor intrinsic: which of its iteration variables are the
   instruction's axes
+- `carried`: Carried loops as what they are run as: each element goes on from the one before
 - `intrinsics/`: Tensor intrinsics: what each computes, a file each
 - `summation`: Which sums are long enough to be summed in blocks
 - `term_share`: How many of a reduction's terms are there, by the bounds that its condition has

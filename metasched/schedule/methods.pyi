@@ -73,6 +73,26 @@ class PrimitiveMethods:
                                                          for i_row_C_write in 8:
                                                              row.C.write: C[i] = C_local[i]
         """
+    def carry(self, loop: LoopRV, *, labels: Sequence[str] = ...) -> None:
+        """Go on from the element before: of each element of a running reduction, add only the term that is new.
+
+        An element of `sum[k < N if k <= j](X[k])` is a sum of its own, N * N / 2 terms in all. One after another, with the
+        element before to begin with, they take N. Elements are added up in the order of their terms, as without it. The
+        elements wait for one another: vectors and threads are for what runs beside them, such as the columns of a matrix
+        whose rows are added up, and `decompose_scan` is for long rows that are alone.
+
+        Args:
+            loop: the serial loop over the elements that a running reduction goes along.
+
+        Requires:
+            One block is inside, a running reduction: `<=` or `<` between its reduction variable and the loop's. The loops
+            over both were not split or fused, that over terms is inside the loop, and no loop around is vectorised. The
+            block has its `init`.
+
+        Rewrite:
+            for j, k in grid(64, 64):                       for j in 64:
+                Y[j] += X[k] if k <= j else 0        ->         Y[j] = Y[j - 1] + X[j] if j > 0 else X[j]
+        """
     def compute_at(self, block: BlockRV, loop: LoopRV | Literal["root", "inline"], *, labels: Sequence[str] = ...) -> None:
         """Move a producer into a loop around its readers; each iteration computes just the region that they read in it.
 

@@ -45,6 +45,7 @@ from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.prefetch import prefetch
 from metasched.schedule.annotations.prefetch_tile import prefetch_tile
 from metasched.schedule.annotations.unroll_limit import unroll_limit
+from metasched.schedule.carried import in_carried_form
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
 from metasched.support.data_classes import dataclass
 
@@ -62,8 +63,8 @@ class _Context:
 def build(func: Func) -> NestStmt:
     """The nest of a program: plain loops around assignments.
 
-    Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, or a
-    tensorised nest no longer computes what its intrinsic does.
+    Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, a
+    tensorised nest no longer computes what its intrinsic does, or a carried one is no running reduction any more.
     """
     wrong = next(problems(func), None)
     if wrong is not None:
@@ -72,6 +73,10 @@ def build(func: Func) -> NestStmt:
         func = in_vector_form(func)
     except Mismatch as error:
         raise BuildError("tensorized nest changed", str(error)) from None
+    func = in_carried_form(func)
+    left = next((loop for loop in query.loops(func) if loop.kind is LoopKind.CARRIED), None)
+    if left is not None:
+        raise BuildError("carried nest changed", f"what loop `{left.var}` is around is no running reduction any more")
     return compare_shared_positions(_stmt(func.body, _Context({}, {})))
 
 

@@ -1,13 +1,15 @@
 """Running sums, products and extrema of rows.
 
-No iteration goes on from another one: each element is a reduction of those before it, which takes n * n / 2 steps a
-row. Long rows are taken in blocks: elements go on from the blocks before theirs, of which there is a scan in turn. That
-takes some n * 32 steps, and adds in another order than one after another.
+In a program no iteration goes on from another one: each element is a reduction of those before it, which takes
+n * n / 2 steps a row. Where there are columns beside them, a schedule has rows of these go on from one another. Other
+long rows are taken in blocks: elements go on from the blocks before theirs, of which there is a scan in turn. That
+takes some n * 8 steps, and adds in another order than one after another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -19,6 +21,8 @@ from metasched.support.data_classes import dataclass
 
 # Rows up to here are not taken in blocks, and the elements of a block.
 _AT_ONCE, _BLOCK = 16, 8
+# The fewest elements beside those of a row for rows of them to go on from one another, and the most terms as written.
+_COLUMNS, _TERMS = 8, 1 << 33
 # Elements of a row up to which running sums of exponentials are taken.
 _EXPONENTIALS = 1024
 # How two results of each reduction are joined.
@@ -55,18 +59,28 @@ class Scan:
 
 def scan_axis(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     """A running reduction along an axis."""
-    if x.shape[scan.axis] > _AT_ONCE:
+    if x.shape[scan.axis] > _AT_ONCE and not _has_columns(x, scan):
         return _scan_in_blocks(site, x, scan)
     over, dtype = indices(x.rank), x.type.dtype
     wide = dtype.compute
     element = at("A", ["r0" if dim == scan.axis else name for dim, name in enumerate(over)])
     met = f"r0 {scan.relation} {over[scan.axis]}"
+    terms = f"{scan.reducer}[r0 < {x.shape[scan.axis]} if {met}]"
+    if wide is dtype:
+        return site.single([f"{at('Y', over)} = {terms}({element})"], x.type, A=x)
     stages = [
         declare_buffer("T", ValueType(wide, x.shape)),
-        f"{at('T', over)} = {scan.reducer}[r0 < {x.shape[scan.axis]} if {met}]({wide}({element}))",
+        f"{at('T', over)} = {terms}({wide}({element}))",
         f"{at('Y', over)} = {dtype}({at('T', over)})",
     ]
     return site.single(stages, x.type, A=x)
+
+
+def _has_columns(x: GraphValue, scan: Scan) -> bool:
+    """Whether rows of columns go on from one another, as the rule `scans` has them; results of a kernel are compared
+    with those of the program as written, so that it is to have no more terms than take a few seconds."""
+    extent, size = x.shape[scan.axis], prod(x.shape)
+    return not scan.reverse and x.shape[-1] >= _COLUMNS and scan.axis < x.rank - 1 and extent * size <= _TERMS
 
 
 def _scan_in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:

@@ -53,14 +53,22 @@ def _levels(extent: int, k: int, rows: int, block: int) -> Iterator[Levels]:
     extents: tuple[int, ...] = (extent,)
     cost = 2 * OF_A_KERNEL
     while (above := -(-extents[-1] // block)) > k and extent <= _LONGEST_ROW:
-        cost += 2 * OF_A_KERNEL + rows * (OF_AN_ELEMENT * extents[-1] + _rank_cost(k * block, k))
+        cost += 2 * OF_A_KERNEL + rows * (OF_AN_ELEMENT * extents[-1] + rank_cost(k * block, k))
         extents = (*extents, above)
-        yield Levels(block, extents, cost + rows * _rank_cost(above, k))
+        yield Levels(block, extents, cost + rows * rank_cost(above, k))
 
 
-def _rank_cost(count: int, k: int) -> int:
+def rank_cost(count: int, k: int) -> int:
     """The cost of ranking so many elements and finding those of the first ranks."""
     return count * (count + k)
+
+
+def select_among(
+    site: NodeSite, x: GraphValue, axis: int, k: int, places: GraphValue, order: SortOrder
+) -> tuple[GraphValue, GraphValue]:
+    """As `select_first`, among the elements at these places alone, i64; behind a row's end there is none."""
+    selection = _Selection(site, axis, k, 1, RowOrder(x.type.dtype, order))
+    return selection.elements(x, selection.first_places(x, site.cast(places, DType.I32)))
 
 
 def select_first(
@@ -116,7 +124,7 @@ class _Selection:
         """The places of the first elements, in order, i32: of all, or of those in the blocks at these places."""
         if blocks is None:
             return self._rank_places(x)
-        numbers = ValueType(DType.I32, self._shape(x, self.k * self.block))
+        numbers = ValueType(DType.I32, self._shape(x, blocks.shape[self.axis] * self.block))
         place = self._element_along(x, "P", "u")
         stages = [
             f"{place} = {self._element_along(x, 'C', f'u // {self.block}')} * {self.block} + i32(u % {self.block})",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_helpers.moved_elements import transpose_axes
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declare_buffer, indices
@@ -12,6 +15,9 @@ from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
+
+# The fewest channels to be put side by side, and how many elements of a channel move in the time that one is gathered.
+_FEWEST_CHANNELS, _MOVED = 8, 2
 
 
 @dataclass(frozen=True)
@@ -61,19 +67,37 @@ def grid_sample(site: NodeSite) -> Results:
         # The last entry of the grid is the place along the last axis.
         given = f"{wide}({at('G', ('n', *over, str(dims - 1 - dim)))})"
         stages += _axis_stages(dim, given, over, spots, extent, sampling)
-    total = at("T", ("n", "c", *over))
-    shape = (x.shape[0], x.shape[1], *outputs)
+    rows = _has_rows(x, outputs, sampling)
+    if rows:
+        x = transpose_axes(site, x, (0, *range(2, x.rank), 1))
+
+    def element(name: str, *inside: str) -> str:
+        return at(name, ("n", *inside, "c") if rows else ("n", "c", *inside))
+
+    total = element("T", *over)
+    shape = (x.shape[0], *outputs, x.shape[-1]) if rows else (x.shape[0], x.shape[1], *outputs)
+    extents = x.shape[1:-1] if rows else x.shape[2:]
     names = [f"k{dim}" for dim in range(dims)]
     places = [at(f"I{dim}", ("n", *over, k)) for dim, k in enumerate(names)]
-    inside = " and ".join(f"{p} >= 0 and {p} < {x.shape[2 + dim]}" for dim, p in enumerate(places))
+    inside = " and ".join(f"{p} >= 0 and {p} < {extents[dim]}" for dim, p in enumerate(places))
     weights = " * ".join(at(f"W{dim}", ("n", *over, k)) for dim, k in enumerate(names))
     ranges = ", ".join(f"{k} < {sampling.taps}" for k in names)
     stages += [
         declare_buffer("T", ValueType(wide, shape)),
-        f"{total} = sum[{ranges} if {inside}]({weights} * {wide}({at('A', ('n', 'c', *places))}))",
-        f"{at('Y', ('n', 'c', *over))} = {x.type.dtype}({total})",
+        f"{total} = sum[{ranges} if {inside}]({weights} * {wide}({element('A', *places)}))",
+        f"{element('Y', *over)} = {x.type.dtype}({total})",
     ]
-    return (site.single(stages, ValueType(x.type.dtype, shape), A=x, G=grid),)
+    made = site.single(stages, ValueType(x.type.dtype, shape), A=x, G=grid)
+    return (transpose_axes(site, made, (0, made.rank - 1, *range(1, made.rank - 1))) if rows else made,)
+
+
+def _has_rows(x: GraphValue, outputs: tuple[int, ...], sampling: _Sampling) -> bool:
+    """Whether channels are put side by side first: they are read at the same places, in vectors then. The input's
+    elements and the result's are moved for that.
+    """
+    places = prod(outputs)
+    read = places * sampling.taps ** len(outputs)
+    return x.shape[1] >= _FEWEST_CHANNELS and prod(x.shape[2:]) + places < _MOVED * read
 
 
 @node_type("AffineGrid")

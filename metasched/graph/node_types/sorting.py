@@ -9,7 +9,7 @@ one before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -21,9 +21,11 @@ from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, number_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
+from metasched.graph.loops.elements_above import divide_rows, selection_cost
 from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sort_row
 from metasched.graph.node_helpers.moved_elements import stack_values
 from metasched.graph.node_helpers.selected_elements import OF_A_KERNEL, OF_AN_ELEMENT, cheapest_levels, select_first
+from metasched.graph.node_types.branches import build_branch
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, limits
@@ -106,11 +108,32 @@ def _select_first(site: NodeSite) -> Results:
     ranked = OF_A_KERNEL + elements * min(row.extent, _SORTED_ELEMENT_COST)
     picked = k * (OF_A_KERNEL + OF_AN_ELEMENT * elements)
     levels = cheapest_levels(row.extent, k, prod(row.shape())) if k else None
-    if levels is not None and levels.cost < min(picked, ranked):
-        return select_first(site, x, row.axis, k, levels, order)
-    if 0 < picked < ranked:
-        return _select_one_by_one(site, row, k, order)
-    return sort_row(site, x, row.axis, k, order)
+    least = min(ranked, *([picked] if k else []), *([levels.cost] if levels is not None else []))
+
+    def select() -> Results:
+        if levels is not None and levels.cost < min(picked, ranked):
+            return select_first(site, x, row.axis, k, levels, order)
+        if 0 < picked < ranked:
+            return _select_one_by_one(site, row, k, order)
+        return sort_row(site, x, row.axis, k, order)
+
+    may_divide = k > 0 and x.type.dtype.is_float and row.axis == x.rank - 1 and site.builder.is_alone
+    if may_divide and selection_cost(row.extent, k, prod(row.shape())) < least:
+        return _select_above(site, x, k, order, select)
+    return select()
+
+
+def _select_above(site: NodeSite, x: GraphValue, k: int, order: SortOrder, otherwise: Callable[[], Results]) -> Results:
+    """The first `k` elements of rows along the last dimension: of those above a number, where one divides each row."""
+    divided = divide_rows(site, x, k, order)
+
+    def few(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
+        return [site.view(value, (*x.shape[:-1], k)) for value in divided.select_above(site)]
+
+    def others(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
+        return list(otherwise())
+
+    return build_branch(site, divided.is_divided, [few, others])
 
 
 def _select_one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:

@@ -3,7 +3,8 @@
 A node that only moves elements, each from a place that is linear in its indices, costs a pass over memory; read
 through, it costs nothing. Several readers each read through it. It stays where a reader could not say the place in
 linear indices, as behind a view that puts dimensions together: then it is left to what computes its input, which can
-write in that order (see `fusion`).
+write in that order (see `fusion`). It stays, too, where it puts side by side what a reader takes in vectors from places
+that data say, and no less of it than there is: elsewhere each element would be gathered.
 
 A slice that is one stretch of memory of what another node computes, or of an input that many nodes read, stays, too: it
 is read where it lies (see `parts`), and what reads such slices, as the steps of loops and recurrent layers do, are
@@ -29,12 +30,12 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import type_of
 from metasched.ir.nodes import BinOp
 from metasched.ir.pitch import is_packed, packed_strides
-from metasched.ir.source import Operation, Read
+from metasched.ir.source import Name, Operation, Read
 from metasched.support.by_identity import remembered_by_identity
 
 # An input that so many nodes read is one that a loop takes apart: its steps are to be equal programs.
 _LEAST_READERS = 8
-_REFUSAL = "its places would not be linear, or not be checked"
+_REFUSAL = "its places would not be linear, or not be checked, or what data say the places of would be apart"
 
 
 @graph_pass(after=("layouts",))
@@ -129,6 +130,8 @@ def _merge_chain(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | 
     assert after is not None
     if _count_quotients(after) > _count_quotients(before) or len(after.stages) > len(before.stages):
         return None
+    if _count_rows_by_data(after) < _count_rows_by_data(before):
+        return None
     return replace(made, name=reader.name, op=reader.op)
 
 
@@ -142,3 +145,18 @@ def _count_quotients(stages: Stages) -> int:
         for index in read.indices
         for node in index.walk()
     )
+
+
+@remembered_by_identity
+def _count_rows_by_data(stages: Stages) -> int:
+    """Reads of rows at places that data say, at least as many elements as there are: a vector is one load for each."""
+    return sum(
+        _is_row_by_data(read) and stages.iterations(stage) >= stages.types[read.buffer].size
+        for stage in stages.stages
+        for read in reads(stage.value)
+    )
+
+
+def _is_row_by_data(read: Read) -> bool:
+    *places, last = read.indices or (None,)
+    return isinstance(last, Name) and any(isinstance(node, Read) for place in places for node in place.walk())

@@ -101,7 +101,7 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
             "choose a loop around all readers of the block, or move the readers together first",
         )
     path = (*query.loops_above_loop(ctx.func, loop.var), loop)
-    decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
+    decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED, LoopKind.CARRIED)), None)
     if decided is not None:
         raise ScheduleError(
             OP,

@@ -12,6 +12,7 @@ from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import require_not_carried
 from metasched.schedule.rewrite.nest import simplify_sides
 from metasched.schedule.rewrite.parts import loops_of, require_only_writer, shared_with_readers
 from metasched.schedule.rewrite.written_regions import completed_spans
@@ -63,6 +64,7 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
         why = "is not a reduction" if update.reducer is None else "has its initialisation in a block already"
         raise ScheduleError(OP, f"block `{update.name}` {why}", (update.name,), "choose a reduction with an `init`")
     require_only_writer(ctx, OP, update)
+    require_not_carried(ctx, OP, update)
     above = loops_of(ctx.func, update.name)
     if loop.var not in above:
         raise ScheduleError(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int, const, free_vars, simplify, substitute
-from metasched.ir.conjunctions import conjunction, conjuncts
+from metasched.ir.affine import as_int, const, simplify, substitute
+from metasched.ir.conjunctions import conjunction
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -18,28 +17,19 @@ from metasched.ir.nodes import (
     IterKind,
     IterVar,
     Load,
-    Reducer,
     Select,
     Store,
     Var,
 )
+from metasched.ir.running import NotRunning, RunningReduction, running_reduction
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, Number
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.loops import own_nest
 from metasched.schedule.rewrite.nest import iter_names, nest
 from metasched.schedule.rewrite.parts import child_with, insert, require_only_writer, tidy
-from metasched.support.data_classes import dataclass
 
 OP = "decompose_scan"
-# How a term is to lie to an element whose result it is part of, as (after it, other than it).
-_RELATIONS: Mapping[BinOp, tuple[bool, bool]] = {
-    BinOp.LE: (False, False),
-    BinOp.LT: (False, True),
-    BinOp.GE: (True, False),
-    BinOp.GT: (True, True),
-}
-_FLIPPED_COMPARISONS = {BinOp.LE: BinOp.GE, BinOp.LT: BinOp.GT, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT}
 
 
 @primitive
@@ -75,15 +65,15 @@ def decompose_scan(ctx: Context, block: BlockName, size: Number) -> BlockName:
     target = ctx.block(OP, block)
     own_nest(ctx, OP, target)
     require_only_writer(ctx, OP, target)
-    scan = _scan(target)
-    if not 2 <= size < scan.extent:
+    scan, extent = _scan(target)
+    if not 2 <= size < extent:
         raise ScheduleError(
             OP,
-            f"{size} elements are no block of the {scan.extent} of `{target.name}`",
+            f"{size} elements are no block of the {extent} of `{target.name}`",
             (target.name,),
-            f"choose from 2 to {scan.extent - 1}",
+            f"choose from 2 to {extent - 1}",
         )
-    blocks = _Blocks(ctx, target, scan, size)
+    blocks = _Blocks(ctx, target, scan, extent, size)
     made = [blocks.own_terms(), blocks.totals(), blocks.preceding_blocks(), blocks.joined_block()]
     at = child_with(ctx.func.body, target.name)
     assert at is not None
@@ -95,69 +85,16 @@ def decompose_scan(ctx: Context, block: BlockName, size: Number) -> BlockName:
     return made[2].name
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """A running reduction: `term` over `over` as far as it lies to the variable `along` as `relation` says.
-
-    `relation` has `over` on the left; `extent` is that of both.
-    """
-
-    along: IterVar
-    over: IterVar
-    extent: int
-    relation: BinOp
-    term: Expr
-    reducer: Reducer
-
-    @property
-    def is_reverse(self) -> bool:
-        return _RELATIONS[self.relation][0]
-
-    @property
-    def leaves_out_itself(self) -> bool:
-        return _RELATIONS[self.relation][1]
-
-
-def _scan(block: Block) -> _Scan:
-    over = [it for it in block.iters if it.kind is IterKind.REDUCE]
-    if block.reducer is None or block.init is None or block.index is not None or len(over) != 1:
-        raise _no_scan(block, "it is no reduction over one variable that has its init")
-    nothing = block.reducer.identity(block.store.value.dtype)
-    if block.init != nothing:
-        raise _no_scan(block, "it starts from something")
-    conds, term = [], block.store.value
-    while isinstance(term, Select) and term.otherwise == nothing:
-        conds += conjuncts(term.cond)
-        term = term.then
-    for cond in conds:
-        found = _find_relation(block, cond, over[0])
-        if found is None:
-            continue
-        along, relation = found
-        extents = {as_int(simplify(it.extent)) for it in (along, over[0])}
-        extent = extents.pop()
-        if extents or extent is None:
-            raise _no_scan(block, f"`{along.name}` and `{over[0].name}` have not as many values, or depend on sizes")
-        rest = [other for other in conds if other is not cond]
-        kept = Select(conjunction(rest), term, nothing) if rest else term
-        if along.name in free_vars(kept):
-            raise _no_scan(block, f"its terms depend on `{along.name}`")
-        return _Scan(along, over[0], extent, relation, kept, block.reducer)
-    raise _no_scan(block, f"no condition of its terms is `{over[0].name} <= ` a variable of its elements")
-
-
-def _find_relation(block: Block, cond: Expr, over: IterVar) -> tuple[IterVar, BinOp] | None:
-    """The spatial variable that a condition compares the reduction variable with, and how."""
-    if not isinstance(cond, Binary) or cond.op not in _RELATIONS:
-        return None
-    if not isinstance(cond.a, Var) or not isinstance(cond.b, Var):
-        return None
-    spatial = {it.name: it for it in block.iters if it.kind is IterKind.SPATIAL}
-    if cond.a.name == over.name and cond.b.name in spatial:
-        return spatial[cond.b.name], cond.op
-    if cond.b.name == over.name and cond.a.name in spatial:
-        return spatial[cond.a.name], _FLIPPED_COMPARISONS[cond.op]
-    return None
+def _scan(block: Block) -> tuple[RunningReduction, int]:
+    """The running reduction that a block is, and how many elements its rows have."""
+    try:
+        scan = running_reduction(block)
+    except NotRunning as why:
+        raise _no_scan(block, str(why)) from None
+    extent = as_int(simplify(scan.over.extent))
+    if extent is None:
+        raise _no_scan(block, f"`{scan.along.name}` and `{scan.over.name}` have not as many values, or depend on sizes")
+    return scan, extent
 
 
 def _no_scan(block: Block, why: str) -> ScheduleError:
@@ -172,9 +109,9 @@ def _no_scan(block: Block, why: str) -> ScheduleError:
 class _Blocks:
     """The four blocks that a running reduction is taken in, and the buffers of three of them."""
 
-    def __init__(self, ctx: Context, block: Block, scan: _Scan, size: int) -> None:
-        self.ctx, self.block, self.scan, self.size = ctx, block, scan, size
-        self.count = -(-scan.extent // size)
+    def __init__(self, ctx: Context, block: Block, scan: RunningReduction, extent: int, size: int) -> None:
+        self.ctx, self.block, self.scan, self.extent, self.size = ctx, block, scan, extent, size
+        self.count = -(-extent // size)
         kept = [it for it in block.iters if it.kind is IterKind.SPATIAL and it.name != scan.along.name]
         self.kept = kept
         names = iter_names(ctx, ["b", "q", "r", "c"], {it.name for it in block.iters})
@@ -257,12 +194,12 @@ class _Blocks:
 
     def _inside_guards(self) -> list[Expr]:
         """The guard that a term is inside, where the last block has fewer; none where all are whole."""
-        return [] if self.scan.extent % self.size == 0 else [self._below_last()]
+        return [] if self.extent % self.size == 0 else [self._below_last()]
 
     def _below_last(self) -> Expr:
         """The condition that a term is not behind the last that belongs to an element."""
         left_out = self.scan.leaves_out_itself and not self.scan.is_reverse
-        return Binary(BinOp.LT, self._place(), const(self.scan.extent - left_out))
+        return Binary(BinOp.LT, self._place(), const(self.extent - left_out))
 
     def _guard_term(self, conds: list[Expr], term: Expr) -> Expr:
         return Select(conjunction(conds), term, self.scan.reducer.identity(term.dtype)) if conds else term

@@ -13,6 +13,7 @@ from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import require_not_carried
 from metasched.schedule.rewrite.parts import (
     readers,
     replace_buffers,
@@ -85,6 +86,7 @@ def _require_reduction(ctx: Context, block: Block) -> None:
         raise ScheduleError(OP, f"block `{block.name}` {why}", (block.name,), "choose a reduction with an `init`")
     require_intermediate(ctx, OP, block, "choose a reduction that another block reads")
     require_only_writer(ctx, OP, block)
+    require_not_carried(ctx, OP, block)
 
 
 def _require_epilogue(ctx: Context, block: Block, last: Block) -> None:

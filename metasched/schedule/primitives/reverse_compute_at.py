@@ -90,7 +90,7 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
 
 def _require_undecided(consumer: Block, path: tuple[For, ...]) -> None:
     """Raise where it is decided how a loop of the path runs, as that goes by what is inside."""
-    decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
+    decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED, LoopKind.CARRIED)), None)
     if decided is not None:
         raise ScheduleError(
             OP,

@@ -13,6 +13,7 @@ from metasched.schedule.annotation import known_annotations
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName, Number
 from metasched.schedule.primitive import primitive
+from metasched.schedule.rewrite.loops import require_not_carried
 from metasched.schedule.rewrite.nest import iter_names, simplify_sides
 from metasched.schedule.rewrite.parts import (
     child_with,
@@ -85,6 +86,7 @@ def _reduction_over(ctx: Context, loop: For) -> Block:
             (block.name, mixed[0]),
             "rfactor before fusing them",
         )
+    require_not_carried(ctx, OP, block)
     if block.init is None:
         raise ScheduleError(
             OP, f"the init of `{block.name}` is a block of its own", (block.name,), "rfactor before decompose_reduction"

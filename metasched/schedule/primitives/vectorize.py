@@ -86,7 +86,7 @@ def _require_plain_nest(ctx: Context, target: For) -> None:
             (loop, tensor.var),
             "leave it: the instruction is of vectors",
         )
-    decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED)
+    decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED, LoopKind.CARRIED)
     other = next((s for s in within if s.kind in decided_kinds), None)
     if other is not None:
         raise ScheduleError(

@@ -20,6 +20,18 @@ def require_serial(op: str, loop: For) -> None:
         )
 
 
+def require_not_carried(ctx: Context, op: str, block: Block) -> None:
+    """Raise where elements of a block go on from one another: their reduction is no whole any more."""
+    carried = next((x for x in query.loops_above(ctx.func, block.name) if x.kind is LoopKind.CARRIED), None)
+    if carried is not None:
+        raise ScheduleError(
+            op,
+            f"elements of block `{block.name}` go on from one another along loop `{carried.var}`",
+            (block.name, carried.var),
+            f"{op} instead of carry",
+        )
+
+
 def require_shallow(ctx: Context, op: str, target: Block | For, more: int) -> None:
     """Raise when `more` loops at a loop or a block make a nest that is too deep."""
     deepest = max((query.loops_above(ctx.func, b.name) for b in query.blocks_under(target)), key=len)

@@ -325,6 +325,14 @@ def _decompose_scan(s: Spot) -> None:
     s.sch.decompose_scan(spot.block, s.number(2, 6))
 
 
+def _carry(s: Spot) -> None:
+    """A running reduction goes on from element to element, mostly with its columns inside."""
+    s = s.on(lambda info: info.reduces and info.conditional and len(info.spatial) > 1)
+    if s.chance(0.7) and len(s.loops) > 2:
+        s.sch.reorder(*s.loops[:-2], s.loops[-1], s.loops[-2])
+    s.sch.carry(s.loop)
+
+
 def _scatter(s: Spot) -> None:
     """At the loop over places, mostly inside all that decide them."""
     spot = s.on(lambda info: bool(info.places))
@@ -367,6 +375,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "sample_categorical": (_lanes,),
     "unroll": (lambda s: s.sch.unroll(s.loop),),
     "scatter": (_scatter,),
+    "carry": (_carry,),
     "annotate": (_annotate, _decide),
     "set_scope": (lambda s: s.sch.set_scope(s.block, s.scope),),
     "compute_at": (lambda s: s.sch.compute_at(s.block, s.reader_loop),) * 3,

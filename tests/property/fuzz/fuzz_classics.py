@@ -44,6 +44,13 @@ program exponentials[N=3, K=13](A: f32[N, K]) -> (M: f32[N], S: f32[N]):
     total: S[i] = sum[l](exp(A[i, l] - M[i]))
 """
 
+RUNNING = """
+program running[N=7, M=5](A: {0}[N, M]) -> D: {0}[N, M]:
+    before: B[i, j] = A[i, j] * 2
+    run:    C[i < N, j < M] = sum[k < N if k <= i](B[k, j])
+    after:  D[i, j] = C[i, j] + B[i, j]
+"""
+
 WHOLE = """
 program whole[N=13](A: {0}[N], B: {0}[N]) -> S: {0}[1]:
     dot: S[o < 1] = sum[i](A[i] * B[i])
@@ -119,6 +126,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     PADDED: ("N",),
     CONV: ("H", "W"),
     ROWS: ("N", "K"),
+    RUNNING: ("N", "M"),
     WHOLE: ("N",),
     STRIDED: ("N",),
     BLUR: ("H", "W"),

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pytest
 from scipy import special
 
+from metasched.compiler.cpu.emit.formulas import define
+from metasched.compiler.cpu.emit.native import Native
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
 from metasched.ir.nodes import Call
@@ -177,3 +179,12 @@ def test_scalars_and_tails_give_the_bits_of_vectors(name: str, dtype: DType) -> 
     vectors, *others = each_way(name, (16, 0, 4), *xs)
     for found in others:
         np.testing.assert_array_equal(found, vectors)
+
+
+@pytest.mark.parametrize(("scales", "selections"), [(True, 2), (False, 3)])
+def test_an_exponential_takes_no_steps_for_what_underflows_where_powers_scale_at_once(
+    scales: bool, selections: int
+) -> None:
+    declarations: dict[str, str] = {}
+    symbol = define(functions()["exp"], DType.F32, 16, Native(scales=scales), declarations)
+    assert declarations[symbol].count(" = select ") == selections

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
+from metasched.ir import query
 from tests.support.rulework import apply, correct, reasons, rule
 
 RUNNING = """
@@ -69,3 +70,30 @@ def test_a_condition_that_is_no_relation_of_the_two() -> None:
     (reason,) = reasons(text, "scans").values()
     assert reason is not None
     assert "no running reduction" in reason
+
+
+COLUMNS = """
+program columns[B=2, N=300, M=40](X: f32[B, N, M]) -> Y: f32[B, N, M]:
+    Y[b, i < N, j] = sum[k < N if k <= i](X[b, k, j])
+"""
+
+
+def test_rows_of_columns_go_on_from_one_another() -> None:
+    sch = apply(COLUMNS, "scans", M=2000)[0]
+    assert sch.block_names() == ("Y",)
+    assert [loop.kind for loop in query.loops(sch.func)].count(ms.LoopKind.CARRIED) == 2
+    widths = {apply(COLUMNS, "scans", seed=n, M=2000)[0].trace.decisions["scans(Y)/columns"] for n in range(30)}
+    assert widths == {2000, 256, 512, 1024}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_threads_and_lanes_are_for_columns(seed: int) -> None:
+    sch = apply(COLUMNS, "scans", "parallelize", "vectorize", seed=seed, M=600)[0]
+    kinds = [loop.kind for loop in query.loops(sch.func)]
+    assert kinds == [ms.LoopKind.PARALLEL, ms.LoopKind.CARRIED, ms.LoopKind.CARRIED, ms.LoopKind.VECTORIZED]
+    correct(sch)
+
+
+def test_few_columns_and_sums_from_the_end_are_in_blocks() -> None:
+    assert choices(COLUMNS, M=4) == {"of 8", "of 16", "of 32", "of 64", ms.LEFT_ALONE}
+    assert choices(COLUMNS.replace("k <= i", "k > i")) == {"of 8", "of 16", "of 32", "of 64", ms.LEFT_ALONE}

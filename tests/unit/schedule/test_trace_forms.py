@@ -31,6 +31,10 @@ program pipe[N=6](A: f32[N]) -> C: f32[N]:
 """
 
 
+ROW_SUMS = """
+program row_sums[N=4, M=6](X: f32[N, M]) -> Y: f32[N, M]:
+    Y[i < N, j] = sum[k < N if k <= i](X[k, j])
+"""
 COUNTS = """
 program counts[N=8, V=4](X: i64[N]) -> C: i32[V]:
     count: C[v < V] = sum[i if X[i] == v](i32(1))
@@ -84,6 +88,14 @@ def _scattered() -> ms.Schedule:
     return sch
 
 
+def _carried() -> ms.Schedule:
+    sch = schedule(ROW_SUMS)
+    i, j, k = loops_of(sch, "Y")
+    sch.reorder(i, k, j)
+    sch.carry(i)
+    return sch
+
+
 SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "sampled": _sampled,
     "moved": _moved,
@@ -96,6 +108,7 @@ SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "relative_to_parts": relative_to_parts,
     "in_blocks": in_blocks,
     "scattered": _scattered,
+    "carried": _carried,
 }
 
 

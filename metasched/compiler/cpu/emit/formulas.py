@@ -32,6 +32,10 @@ class LlvmFormula(Formula):
     def value(self, x: Lanes) -> SSAValue:
         return SSAValue(x.name, x.dtype, self.width)
 
+    @property
+    def scales_at_once(self) -> bool:
+        return self.width > 0 and self.native.scales
+
     # --- instructions
 
     def lift(self, value: Lanes | Number, dtype: DType | None = None) -> Lanes:
@@ -109,7 +113,7 @@ class LlvmFormula(Formula):
         )
 
     def scale(self, x: Lanes, n: Lanes) -> Lanes:
-        if self.width and self.native.scales:
+        if self.scales_at_once:
             return self._scale_by_power(x, n)
         half = n >> 1
         return x * self.power_of_two(half) * self.power_of_two(n - half)

@@ -57,3 +57,15 @@ def test_constants_of_a_small_product_are_packed_where_its_vectors_would_gather_
     choice = default_choice.default_choice(ms.parse_program(PRODUCT.format(shape=shape, at=at)), ms.Target.detect())
     assert ("cache_read" in str(choice.trace)) is packed
     assert "vectorize" in str(choice.trace)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(32, 1024), (1024, 32)])
+def test_a_small_transposition_is_in_tiles(rows: int, columns: int) -> None:
+    text = f"program turned(A: f32[{rows}, {columns}]) -> Y: f32[{columns}, {rows}]:\n    Y[i, j] = A[j, i]\n"
+    choice = default_choice.default_choice(ms.parse_program(text), ms.Target.detect())
+    assert "tile_transposition" in str(choice.trace)
+
+
+def test_rows_of_a_small_running_sum_go_on_from_one_another() -> None:
+    text = "program run(A: f32[24, 48]) -> Y: f32[24, 48]:\n    Y[i < 24, j] = sum[k < 24 if k <= i](A[k, j])\n"
+    assert "carry" in str(default_choice.default_choice(ms.parse_program(text), ms.Target.detect()).trace)

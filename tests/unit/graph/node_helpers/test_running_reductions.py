@@ -29,3 +29,11 @@ def test_long_rows_are_not_quadratic() -> None:
     np.testing.assert_array_equal(net(X=x), np.arange(1, x.size + 1))
     additions = sum(compute.program.work.operations for compute in net.graph.computes)
     assert x.size * 8 <= additions < x.size * 24
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_rows_of_columns_go_on_from_one_another_in_one_kernel(exclusive: int) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, (2, 70, 24)).astype(np.float32)
+    np.testing.assert_array_equal(summed(x, 1, 0, exclusive), by_numpy(x, 1, 0, exclusive))
+    made = model([node("CumSum", "X axis", exclusive=exclusive)], [value("X", x)], ["Y"], {"axis": np.array(1)})
+    assert len(ms.load_onnx(made).tasks()) == 1

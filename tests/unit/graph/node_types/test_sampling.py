@@ -34,3 +34,12 @@ def test_places_of_an_affine_map(batch: int, sizes: tuple[int, ...], corners: in
 def test_a_map_of_other_dimensions() -> None:
     with pytest.raises(ms.MetaschedError, match=r"it maps the places of \[1, 5, 3, 4\] elements by f32\[1, 3, 4\]"):
         run("AffineGrid", random(1, 3, 4), np.array([1, 5, 3, 4]), constants=(1,), opset=20)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("sizes", [(4, 5), (2, 3, 4)])
+def test_many_channels_are_sampled_as_few_are(mode: str, sizes: tuple[int, ...]) -> None:
+    """Side by side, as they are read at the same places: the graph has them in this order."""
+    x, grid = random(2, 12, *sizes), random(2, *(5,) * len(sizes), len(sizes))
+    parts = [run("GridSample", x[:, first : first + 6], grid, mode=mode) for first in (0, 6)]
+    np.testing.assert_allclose(run("GridSample", x, grid, mode=mode), np.concatenate(parts, 1), rtol=1e-4, atol=1e-5)

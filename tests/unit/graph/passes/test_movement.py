@@ -104,3 +104,13 @@ def test_places_that_an_input_alone_says_are_not_added_to() -> None:
     )
     assert len(list(graph.computes)) == 2
     optimise_graph(graph, PassOptions(Target.detect()))  # neither does another pass
+
+
+@pytest.mark.parametrize(("count", "kernels"), [(8, 2), (2, 1)])
+def test_what_puts_rows_that_data_say_the_places_of_side_by_side_stays_where_all_is_read(
+    count: int, kernels: int
+) -> None:
+    graph, _ = moved(
+        f"m (float[6, 4] x, int64[{count}] i) => (y) {{ t = Transpose<perm = [1, 0]>(x)  y = Gather<axis = 0>(t, i) }}"
+    )
+    assert len(last_lines(graph)) == kernels
