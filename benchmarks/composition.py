@@ -56,7 +56,7 @@ _STEPS = (
     _Step("tiles", ("multi_level_tiling",)),
     _Step("unrolling", ("unroll",)),
     _Step("packing", ("packing",)),
-    _Step("vector instructions", ("use_avx512_bf16", "use_vnni")),
+    _Step("vector instructions", ("use_avx512_bf16", "use_vnni", "use_vnni_windows")),
     _Step("tile instructions", ("use_amx",)),
 )
 

@@ -41,6 +41,7 @@ from metasched.rules.unroll import unroll
 from metasched.rules.use_amx import use_amx
 from metasched.rules.use_avx512_bf16 import use_avx512_bf16
 from metasched.rules.use_vnni import use_vnni
+from metasched.rules.use_vnni_windows import use_vnni_windows
 from metasched.rules.vectorize import vectorize
 from metasched.rules.winograd import winograd
 
@@ -67,6 +68,7 @@ cpu = (
     use_amx,
     use_avx512_bf16,
     use_vnni,
+    use_vnni_windows,
     im2col,
     interleaved,
     dot_products,

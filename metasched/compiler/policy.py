@@ -37,6 +37,10 @@ MOST_SHARED_ELEMENTS = 4
 # under masks.
 MOST_PIECES = 4
 LANES_PER_PIECE = 4
+# Runs of neighbours, of some lanes at least, that the lanes of a vector read in another order: more loads, and a gather
+# is as good.
+MOST_RUNS = 8
+LEAST_RUN_LANES = 4
 
 # Unrolling repeats statements so often at most, all statements of a program together.
 MAX_COPIES = 4096

@@ -17,7 +17,7 @@ from metasched.cost.condition_cycles import (
 from metasched.cost.conditions import IsNegative
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
-from metasched.cost.footprint import Array, flat_step
+from metasched.cost.footprint import Array, flat_positions, flat_step, take_level
 from metasched.cost.prefetched import l3_slowdown, memory_slowdown, unprefetched_cycles
 from metasched.cost.statement import StatementView, cache_per_view, total
 from metasched.cost.statement_loops import Flags
@@ -206,7 +206,8 @@ def separate_broadcasts(view: StatementView) -> Array:
 def issue_cycles(view: StatementView) -> Array:
     """Cycles from one operation to the next of those that the units take.
 
-    Operands of a vector intrinsic that are not neighbours in memory are put together of single loads, one a cycle.
+    Operands of a vector intrinsic that are not neighbours in memory are put together of single loads, one a cycle;
+    unrolled uses share them.
     """
     tensor, tile, operations = view.statement.tensor, view.tile, view.statement.operations
     if tensor is None:
@@ -217,9 +218,23 @@ def issue_cycles(view: StatementView) -> Array:
         return each / view.core.operations
     cycles = view.full(tensor.intrinsic.throughput)
     for n in () if tensor.intrinsic.tiles else view.reads():
-        single, loaded = view.loads_of_one[n], tile.vectors[n] / tile.operations
+        single, loaded = view.loads_of_one[n], np.minimum(tile.vectors[n] / tile.operations, _shared_loads(view, n))
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
     return cycles
+
+
+def _shared_loads(view: StatementView, access: int) -> Array:
+    """Loads of an operand for one use of an intrinsic, where all that are unrolled read each run of it once."""
+    tensor = view.statement.tensor
+    assert tensor is not None
+    level, inside = np.full(view.rows, tensor.depth), np.ones(view.rows, np.bool_)
+    for loop in reversed(range(tensor.depth)):
+        inside &= (view.unrolled[loop] > 0) | (view.extents[loop] <= 1)
+        np.copyto(level, loop, where=inside)
+    place, elements = flat_positions(level), view.footprints[access].elements
+    share = take_level(elements, place) / (elements[tensor.depth] * take_level(view.strips_inside, place))
+    loads: Array = share * view.loads_of_one[access]
+    return loads
 
 
 def shuffles(view: StatementView) -> Array:

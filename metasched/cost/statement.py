@@ -9,7 +9,9 @@ import numpy as np
 
 from metasched.compiler.policy import (
     LANES_PER_PIECE,
+    LEAST_RUN_LANES,
     MOST_PIECES,
+    MOST_RUNS,
     MOST_SHARED_ELEMENTS,
     MOST_SPREAD,
     loads_rereading,
@@ -192,7 +194,22 @@ class StatementView(StatementLoops):
         pieces = 1.0 + np.maximum.reduce([self.ranges.lanes_pass(dim, loop, lanes, unrolled) for dim in access.dims])
         beside = np.abs(flat_step(access, footprint, self.ranges, loop)) == 1
         joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_PER_PIECE))
-        return np.where(joined, pieces / 2.0, spread)
+        spread = np.where(joined, pieces / 2.0, spread)
+        runs = self._runs_of(n, loop)
+        return np.where(apart & (spread == 0) & (runs > 1), runs / 2.0, spread)
+
+    def _runs_of(self, n: int, loop: int) -> Array:
+        """The few runs of neighbours that the lanes of a vector read, each element once, such as rows that are packed
+        in groups; else 0."""
+        access, footprint, lanes = self.statement.accesses[n], self.footprints[n], self.vector.lanes
+        runs, length = self.full(1.0), self.full(1.0)
+        for dim, stride in zip(access.dims, footprint.strides, strict=True):
+            if dim.uses(loop):
+                values = self.ranges.lanes_reach(dim, loop, lanes, self.unrolled[loop]) + 1.0
+                runs = np.where(stride == 1, runs, runs * values)
+                length = np.where(stride == 1, length * values, length)
+        few = (runs <= MOST_RUNS) & (length >= LEAST_RUN_LANES) & (np.exp2(np.rint(np.log2(runs))) == runs)
+        return np.where(few & (runs * length == lanes), runs, 0.0)
 
     def _operand_counts(self) -> list[Array]:
         tensor = self.statement.tensor

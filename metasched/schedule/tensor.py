@@ -122,6 +122,10 @@ class Intrinsic:
         """Elements along the last axis of an operand."""
         return self.extent(_name(operand.indices[-1]))
 
+    def first_extent(self, operand: Load) -> int:
+        """Elements along the first axis of an operand."""
+        return self.extent(_name(operand.indices[0]))
+
     def dense_axes(self, operand: Load) -> int:
         """How many of an operand's last axes must be contiguous in memory."""
         return self.dense.get(operand.buffer, 1)

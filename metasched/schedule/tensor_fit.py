@@ -184,20 +184,20 @@ def _fits(block: Block, intrinsic: Intrinsic, accesses: Sequence[Load]) -> Itera
         groups.setdefault(wanted[axis], []).append(axis)
     candidates = [_axes(block, intrinsic, own, uses, axes) for uses, axes in groups.items()]
     for axes in product(*candidates):
-        if not _paddable(axes, own, accesses):
-            continue
-        yield TensorFit(intrinsic, axes, _operands(intrinsic, axes, accesses), MappingProxyType(own))
+        operands = _operands(intrinsic, axes, accesses)
+        padded = [axis for axis in axes if axis.reduces and axis.padded > axis.extent and len(axis.iters) == 1]
+        if all(_paddable(axis, own[axis.iters[0]], accesses, operands) for axis in padded):
+            yield TensorFit(intrinsic, axes, operands, MappingProxyType(own))
 
 
-def _paddable(axes: Sequence[TensorAxis], own: Mapping[str, Operands], accesses: Sequence[Load]) -> bool:
-    """Whether variables that have to be padded can be: terms are added where all operands are padded with zeros."""
-    return all(
-        axis.padded == axis.extent
-        or not axis.reduces
-        or len(axis.iters) > 1
-        or all((place := _place(axis, accesses[n])) is not None and place.bare for n in own[axis.iters[0]])
-        for axis in axes
-    )
+def _paddable(axis: TensorAxis, own: Operands, accesses: Sequence[Load], operands: Sequence[TensorOperand]) -> bool:
+    """Whether what is summed over can be padded: where all operands are padded with zeros, or of integers one of them
+    is, and the others lie as the intrinsic takes them."""
+    places = {n: _place(axis, accesses[n]) for n in own}
+    bare = {n for n, place in places.items() if place is not None and place.bare}
+    if None in places.values() or not bare:
+        return False
+    return bare == own or (accesses[0].type.is_integer and all(operands[n].ready for n in own - bare))
 
 
 def _uses(accesses: Sequence[Load], names: Sequence[str]) -> dict[str, Operands]:

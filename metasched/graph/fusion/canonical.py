@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -46,7 +46,7 @@ def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]
     made = _order_stages(_drop_dead_stages(_order_operands(_align_unit_reads(_use_reciprocals(simplify_stages(made))))))
     apart, again = _operands_apart(made)
     final, inputs, outputs = _rename_buffers(apart)
-    return final, tuple(again.get(name, name) for name in inputs), outputs
+    return _order_stages(final, final.iterations), tuple(again.get(name, name) for name in inputs), outputs
 
 
 # --- order -----------------------------------------------------------------------------------------------
@@ -63,8 +63,13 @@ def _drop_dead_stages(stages: Stages) -> Stages:
     return replace(stages, stages=tuple(reversed(kept)), inputs=tuple(name for name in stages.inputs if name in needed))
 
 
-def _order_stages(stages: Stages) -> Stages:
-    """Stages in another order: each just after what it needs, as the outputs need them."""
+def _order_stages(stages: Stages, weigh: Callable[[Stage], int] = lambda _: 0) -> Stages:
+    """Stages in another order: each just after what it needs, as the outputs need them, and of several the heaviest
+    last.
+
+    What ends in a tile of a sum, such as a product of bytes, runs with the tile only where all else that it reads, such
+    as a correction, is there already.
+    """
     by_buffer, order = stages.by_buffer, list[Stage]()
     done: set[str] = set()
 
@@ -73,8 +78,9 @@ def _order_stages(stages: Stages) -> Stages:
         if stage is None or name in done:
             return
         done.update(stage.targets)
-        for read in reads(stage.value):
-            visit(read.buffer)
+        needed = [by_buffer[read.buffer] for read in reads(stage.value) if read.buffer in by_buffer]
+        for other in sorted(needed, key=weigh):
+            visit(other.buffer)
         order.append(stage)
 
     for name in stages.outputs:

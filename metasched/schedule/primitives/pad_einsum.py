@@ -70,9 +70,10 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
 
     Requires:
         The block's loops are untransformed. It reduces a product of reads, or for a maximum or minimum a single read.
-        Padded variables index the reads bare, but spatial ones may be part of a sum, such as `2*w + r`; the spatial
-        ones among them index the result. A padded reduction variable indexes every factor, so that padding is only ever
-        multiplied by padding.
+        Padded variables index the reads bare, but spatial ones may be part of a sum, such as `2*w + r`, and so may
+        reduction variables in a product of integers of which another factor is read at them bare: that is zero in the
+        padding. The spatial ones index the result. A padded reduction variable indexes every factor, so that padding is
+        only ever multiplied by padding, or integers by zeros.
 
     Rewrite:
         for i, k in grid(7, 9):                      for i_.., k_.. in grid(8, 12):
@@ -166,8 +167,9 @@ class _Padded:
                 (self.block.name,),
                 f"leave `{reduced[0]}` as it is with a padding of 1",
             )
+        zeroed = self._zeroed(factors)
         for load in factors:
-            self._require_bare(load)
+            self._require_bare(load, zeroed)
             missing = [name for name in reduced if name not in _used_variables(load)]
             if missing:
                 raise ScheduleError(
@@ -190,11 +192,20 @@ class _Padded:
                     f"leave `{it.name}` as it is with a padding of 1",
                 )
 
-    def _require_bare(self, load: Load) -> None:
+    def _zeroed(self, factors: list[Load]) -> frozenset[str]:
+        """The padded reduction variables beyond whose extents a factor is zero, and so is the product: of integers."""
+        if self.block.reducer is not Reducer.SUM or not self.block.store.value.dtype.is_integer:
+            return frozenset()
+        bare = {index.name for load in factors for index in load.indices if is_index_variable(index)}
+        reduced = {it.name for it in self.block.iters if it.kind is IterKind.REDUCE}
+        return frozenset(bare & reduced & self.extents.keys())
+
+    def _require_bare(self, load: Load, zeroed: frozenset[str]) -> None:
         seen: set[str] = set()
         for index in load.indices:
             mixed = free_vars(index) & self.extents.keys()
-            if mixed & seen or (mixed and not is_index_variable(index) and self._largest_index(index) is None):
+            unknown = not is_index_variable(index) and self._largest_index(index, zeroed) is None
+            if mixed & seen or (mixed and unknown):
                 raise ScheduleError(
                     OP,
                     f"block `{self.block.name}` reads `{load.buffer}` at `{min(mixed)}` and more than that",
@@ -203,14 +214,14 @@ class _Padded:
                 )
             seen |= mixed
 
-    def _largest_index(self, index: Expr) -> Expr | None:
-        """The largest value of an index over the padded domain; None where a padded reduction variable is in it, or its
-        values are not known.
+    def _largest_index(self, index: Expr, zeroed: frozenset[str]) -> Expr | None:
+        """The largest value of an index over the padded domain; None where a padded reduction variable is in it beyond
+        which no other factor is zero, or its values are not known.
 
-        What else such an index reads goes into elements that are cut off.
+        What else such an index reads is multiplied by zero, or goes into elements that are cut off.
         """
         reduced = {it.name for it in self.block.iters if it.kind is IterKind.REDUCE}
-        if free_vars(index) & self.extents.keys() & reduced:
+        if free_vars(index) & self.extents.keys() & reduced - zeroed:
             return None
         domain = {it.name: self.extents.get(it.name, it.extent) for it in self.block.iters}
         try:
@@ -255,7 +266,7 @@ class _Padded:
                 shape[d] = self.extents[index.name]
                 inside.append(Binary(BinOp.LT, Var(names[d]), domain[index.name]))
             elif free_vars(index) & self.extents.keys():
-                last = self._largest_index(index)
+                last = self._largest_index(index, self._zeroed(self.loads))
                 assert last is not None
                 shape[d] = simplify(Binary(BinOp.MAX, last + 1, whole.shape[d]))
                 inside.append(Binary(BinOp.LT, Var(names[d]), whole.shape[d]))

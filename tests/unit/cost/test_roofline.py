@@ -10,8 +10,9 @@ import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.expectation import expectation_of
+from metasched.cost.expectation import expectation_of, stage_views
 from metasched.cost.features import NAMES, features_of
+from metasched.cost.roofline import shuffles
 from metasched.dtypes import DType
 from tests.support.targets import AVX2, AVX512
 
@@ -286,3 +287,24 @@ def port_cycles_of_rows(columns: int) -> float:
 def test_a_vector_in_two_lines_is_two_loads() -> None:
     assert port_cycles_of_rows(6400) == pytest.approx(port_cycles_of_rows(640))
     assert port_cycles_of_rows(6408) > 1.2 * port_cycles_of_rows(6400)
+
+
+GROUPS = """
+program product(A: u8[16, 64], B: i8[64, 512]) -> C: i32[16, 512]:
+    C[i, j] = sum[k < 64](i32(A[i, k]) * i32(B[k, j]))
+"""
+
+
+def test_rows_that_are_packed_in_groups_are_a_few_loads_and_shuffles() -> None:
+    """64 lanes read 4 runs of 16 neighbours: 4 loads and half a shuffle for each, not a shuffle for each element."""
+    sch = ms.Schedule(ms.parse_program(GROUPS))
+    copy = sch.cache_read(sch.get_block("C"), "B")
+    sch.transform_layout(copy, "k, j -> j // 16, k // 4, j % 16, k % 4")
+    k, j = sch.get_loops(copy)
+    k0, k1 = sch.split(k, [None, 4])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(j0, k0, j1, k1)
+    sch.vectorize(sch.fuse(j1, k1), lanes=64)
+    view = stage_views(sch.func, AVX512)[0]
+    assert float(shuffles(view)[0]) == 2.0
+    assert float(view.loads_of_one[1][0]) == 4.0

@@ -37,7 +37,7 @@ LAST = (
     "fast_arithmetic",
     "unroll",
 )
-TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
+TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni", "use_vnni_windows")
 EARLY = (
     "winograd",
     "padding_terms",

@@ -24,6 +24,8 @@ Its files, in reading order:
 - `lane_conditions`: Conditions that depend on the lane alone, such as `c < 3` where lanes are channels: which lanes run
   is known
 - `memory`: Loads and stores
+- `saturation`: What a conversion to short integers does by itself: it keeps within the range of its type without being
+  told
 - `expressions`: Expressions: values of LIR expressions in a scope, in scalars where lanes agree and vectors where they
   do not
 - `arg_reductions`: Values and their positions in arg-reductions: updates by comparison and selection, in scalars and in

@@ -283,13 +283,29 @@ class Arithmetic:
         self._declarations[symbol] = f"declare {out} {symbol}({a.type})"
         return SSAValue(self._text.emit_pure(f"call {out} {symbol}({a.typed})"), to, a.width)
 
+    def round_to_short(self, a: SSAValue, to: DType) -> SSAValue:
+        """The nearest short integer to a single-precision float, of two the even one; bounds and NaN as in `cast`."""
+        if not a.width:
+            return self.cast(self.call("rint", (a,)), to)
+        # Beside this number others are 1 apart: adding it rounds, and leaves an integer in the last bits.
+        shift = constant(1.5 * 2**23, a.dtype, a.width)
+        text = self._text.emit_pure(f"fadd {self._to_range(a, to).typed}, {shift.text}")
+        bits = self._text.emit_pure(f"bitcast {a.type} {text} to {type_text(DType.I32, a.width)}")
+        return self._convert("trunc", SSAValue(bits, DType.I32, a.width), to)
+
     def _floats_to_short(self, a: SSAValue, to: DType) -> SSAValue:
         """Convert to short integers by range first: else LLVM converts vectors lane by lane."""
-        zero, *ends = (constant(n, a.dtype, a.width) for n in (0, *integer_range(to)))
-        x = self.select(self.is_nan(a), zero, a)
-        for op, end in zip((BinOp.LT, BinOp.GT), ends, strict=True):
-            x = self.select(self._compare(op, x, end), end, x)
-        return self._convert("trunc", self._convert("fptosi", x, DType.I32), to)
+        return self._convert("trunc", self._convert("fptosi", self._to_range(a, to), DType.I32), to)
+
+    def _to_range(self, a: SSAValue, to: DType) -> SSAValue:
+        """A float, or the end of an integer type's range that is nearest; zero for NaN."""
+        zero, lowest, last = (constant(n, a.dtype, a.width) for n in (0, *integer_range(to)))
+        if _is_unsigned(to):  # one instruction, which yields the second operand where the first is NaN
+            x = self.select(self._compare(BinOp.GT, a, zero), a, zero)
+        else:
+            x = self.select(self.is_nan(a), zero, a)
+            x = self.select(self._compare(BinOp.LT, x, lowest), lowest, x)
+        return self.select(self._compare(BinOp.LT, x, last), x, last)
 
     def _floats_to_words(self, a: SSAValue, to: DType) -> SSAValue:
         """Vectors of 32 and 64 bits, which LLVM would convert lane by lane, too; f32 holds all ends but the last."""

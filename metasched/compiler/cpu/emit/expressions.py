@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from metasched.compiler.cpu.emit.memory import Memory
+from metasched.compiler.cpu.emit.saturation import rounded_argument, without_clamps
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
@@ -38,10 +39,17 @@ class Expressions(Memory):
         if isinstance(e, Call):
             return self.arith.call(e.func, tuple(self.value(arg) for arg in e.args))
         if isinstance(e, Cast):
-            return self.arith.cast(self.value(e.value), e.type)
+            return self._cast(e)
         if isinstance(e, Select):
             return self._select(e)
         raise BuildError(f"expression {type(e).__name__}", "the compiler does not know this expression")
+
+    def _cast(self, e: Cast) -> SSAValue:
+        value = without_clamps(e)
+        rounded = rounded_argument(value, e.type)
+        if rounded is not None:
+            return self.arith.round_to_short(self.value(rounded), e.type)
+        return self.arith.cast(self.value(value), e.type)
 
     def _is_index(self, e: Expr) -> bool:
         """Whether an i64 expression is index arithmetic: over loop variables only, not over scalar arguments."""

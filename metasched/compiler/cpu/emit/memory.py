@@ -147,6 +147,29 @@ class Memory(Addresses):
             return storage.array.size
         return int(_REMEMBERED_PER_REGISTER * self.arith.native.registers)
 
+    def load_rows(self, array: str, index: Expr, count: int, stride: int) -> SSAValue:
+        """Lanes of `count` rows, `stride` elements apart, side by side: the first of each row, then the second, ...
+
+        What is known already is used again: neighbouring windows share rows of pixels.
+        """
+        lane, storage = self.scope.lane, self.scope.arrays[array]
+        assert lane is not None
+        form = self.split_lane(self.scope.indices.form(index))[0]
+        place: Place = ("rows", form.terms, lane.width, count, stride)
+        found = self.text.known.find(array, place, form.const)
+        if found is not None:
+            return found
+        if (array, place, form.const) in self.text.known.dropped:
+            self.text.barrier()
+        starts = tuple(n * stride for n in range(count))
+        picks = tuple(n * lane.width + at for at in range(lane.width) for n in range(count))
+        runs = Runs(starts, lane.width, picks, lane.width)
+        rows = [self._load_run(storage, Linear(form.const + at, form.terms), runs) for at in starts]
+        value = shuffle_runs(self.text, rows, storage.array.dtype, runs)
+        if self.scope.depth(form) != INLINE:
+            self.text.known.record_load(array, place, form.const, value, self._most_remembered(storage))
+        return value
+
     def _emit_load(self, storage: ArrayPointer, form: Linear, width: int, read: int) -> SSAValue:
         dtype = storage.array.dtype
         address = self.pointer(storage, form)

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, lane_list, memory_text
-from metasched.compiler.policy import LANES_PER_PIECE, MOST_PIECES, MOST_SHARED_ELEMENTS, MOST_SPREAD
+from metasched.compiler.policy import (
+    LANES_PER_PIECE,
+    LEAST_RUN_LANES,
+    MOST_PIECES,
+    MOST_RUNS,
+    MOST_SHARED_ELEMENTS,
+    MOST_SPREAD,
+)
 from metasched.dtypes import DType
 from metasched.support.data_classes import dataclass
-
-_MOST_RUNS = 8  # more loads, and a gather is as good
-_LEAST_RUN_LANES = 4
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ def find_runs(offsets: Sequence[int]) -> Runs | None:
     starts = [at for n, at in enumerate(distinct) if n == 0 or distinct[n - 1] != at - 1]
     count, length = len(starts), len(distinct) // len(starts)
     whole = [start + n for start in starts for n in range(length)]
-    if count > _MOST_RUNS or count & (count - 1) or length < _LEAST_RUN_LANES or whole != distinct:
+    if count > MOST_RUNS or count & (count - 1) or length < LEAST_RUN_LANES or whole != distinct:
         return None
     place = {at: n for n, at in enumerate(distinct)}
     vector = 1 << (length - 1).bit_length() if count == 1 else length
@@ -58,7 +62,7 @@ def find_span(offsets: Sequence[int]) -> Runs | None:
     """All from the first to the last that lanes read at `offsets` as one run, if they are near one another."""
     first = min(offsets)
     span = max(offsets) - first + 1
-    if span > MOST_SPREAD * len(offsets) or len(offsets) < _LEAST_RUN_LANES:
+    if span > MOST_SPREAD * len(offsets) or len(offsets) < LEAST_RUN_LANES:
         return None
     return Runs((first,), 1 << (span - 1).bit_length(), tuple(at - first for at in offsets), span)
 

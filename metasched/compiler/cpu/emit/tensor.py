@@ -92,6 +92,12 @@ class TensorOperands:
         group = self._cast(self.load(name, size), word, 0)
         return self._cast(self._emitter.arith.widen(group, count), dtype, count * size)
 
+    def interleaved(self, name: str) -> SSAValue:
+        """For each lane of the output the elements along the operand's first axis, side by side."""
+        operand, count = self._operands[name], self.intrinsic.first_extent(self._patterns[name])
+        with self._lanes(self.lanes):
+            return self._emitter.load_rows(operand.first.buffer, self._index(operand, 0), count, self.stride(name, 0))
+
     # --- arithmetic ---
 
     def call(self, symbol: str, result: DType, *args: SSAValue) -> SSAValue:

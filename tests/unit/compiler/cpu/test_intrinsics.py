@@ -97,6 +97,30 @@ def test_a_reduction_that_is_one_use(name: str) -> None:
     agrees(tensorized(name, K=GROUPS[name][2]))
 
 
+LANES = {"lanes_u8i8_vnni": "u8", "lanes_i8i8_vnni": "i8"}
+WINDOWS = """
+program windows[N=9, M=32, R=4](A: {a}[N + R - 1, M], B: i8[M, R]) -> C: i32[N, M]:
+    dot: C[i, j] = sum[r < R](i32(A[i + r, j]) * i32(B[j, r]))
+"""
+
+
+def windows(name: str) -> Schedule:
+    sch = Schedule(parse_program(WINDOWS.format(a=LANES[name])))
+    i, j, r = sch.get_loops(sch.get_block("dot"))
+    i0, i1 = sch.split(i, [None, 3])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(j0, i0, i1, j1, r)
+    sch.unroll(i1)
+    sch.tensorize(j1, name)
+    return sch
+
+
+@pytest.mark.parametrize("name", sorted(LANES))
+def test_windows_lane_by_lane_are_exact(name: str) -> None:
+    runs(name)
+    agrees(windows(name))
+
+
 def test_the_start_as_a_block_of_its_own_and_threads() -> None:
     runs("dot_u8i8_vnni")
     sch = tensorized("dot_u8i8_vnni")

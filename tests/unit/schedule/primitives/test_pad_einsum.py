@@ -182,6 +182,26 @@ def test_a_term_read_at_more_than_a_variable() -> None:
         pad_einsum(start(CONV), "conv", padding(1, 1, 1, 4, 1, 1))
 
 
+WINDOWS = """
+program windows[N=9, R=3](A: {a}[N + R - 1], B: {b}[R]) -> C: {c}[N]:
+    sum: C[i] = sum[r < R]({c}(A[i + r]) * {c}(B[r]))
+"""
+
+
+def test_a_term_of_integers_may_be_part_of_a_sum_where_another_factor_is_zero_beyond() -> None:
+    ctx = start(WINDOWS.format(a="u8", b="i8", c="i32"))
+    before = ctx.func
+    assert pad_einsum(ctx, "sum", padding(1, 4)) == ("sum.A.pad", "sum.B.pad")
+    same(before, ctx.func)
+    native_agrees(before, ctx.func)
+    assert "A_pad: u8[12]" in body(ctx.func)  # the last window reads one element more
+
+
+def test_a_term_of_floats_may_not_as_nothing_times_infinity_is_no_zero() -> None:
+    with refused("block `sum` reads `A` at `r` and more than that"):
+        pad_einsum(start(WINDOWS.format(a="f32", b="f32", c="f32")), "sum", padding(1, 4))
+
+
 def test_an_element_may_be_part_of_a_sum_of_indices() -> None:
     ctx = start(CONV)
     before = ctx.func
