@@ -329,9 +329,10 @@ class PrimitiveMethods:
 
         Requires:
             The block's loops are untransformed. It reduces a product of reads, or for a maximum or minimum a single read.
-            Padded variables index the reads bare, but spatial ones may be part of a sum, such as `2*w + r`; the spatial
-            ones among them index the result. A padded reduction variable indexes every factor, so that padding is only ever
-            multiplied by padding.
+            Padded variables index the reads bare, but spatial ones may be part of a sum, such as `2*w + r`, and so may
+            reduction variables in a product of integers of which another factor is read at them bare: that is zero in the
+            padding. The spatial ones index the result. A padded reduction variable indexes every factor, so that padding is
+            only ever multiplied by padding, or integers by zeros.
 
         Rewrite:
             for i, k in grid(7, 9):                      for i_.., k_.. in grid(8, 12):

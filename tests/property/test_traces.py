@@ -22,7 +22,7 @@ from tests.property.fuzz.fuzz_case import SOURCES
 from tests.property.fuzz.fuzz_programs import pick, small
 
 STEPS = 14
-SEEDS = range(14)
+SEEDS = range(15)
 
 
 @cache
