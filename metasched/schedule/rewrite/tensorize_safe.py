@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import Func, LoopKind
+from metasched.ir.nodes import Buffer, Expr, Func, LoopKind
 from metasched.ir.rolling import rolling_buffers
 from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, tensorized_by
 
@@ -40,10 +40,19 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
             if op in _FREEING_STEPS:
                 continue
             raise ScheduleError(op, f"{what}, and block `{block}` would leave it", (loop.var, block), hint)
+        if now[block] == loop and _surroundings(before, block) == _surroundings(after, block):
+            continue  # matching takes ten times as long, and most steps are elsewhere
         try:
             match(after, now[block], intrinsics()[name])
         except Mismatch as error:
             raise ScheduleError(op, f"{what}, and would be no more: {error}", (loop.var, block), hint) from None
+
+
+def _surroundings(func: Func, block: str) -> tuple[dict[str, Expr], list[Buffer]]:
+    """What the match of a nest depends on besides it: the extents of loops around its block, and buffers."""
+    found = query.find_block(func, block)
+    names = dict.fromkeys((found.store.buffer, *(load.buffer for load in query.loads(found.store.value))))
+    return dict(query.ranges(query.loops_above(func, block))), [func.buffer(name) for name in names]
 
 
 def _require_lanes(op: str, before: Func, after: Func) -> None:
