@@ -36,8 +36,9 @@ def test_a_map_of_other_dimensions() -> None:
         run("AffineGrid", random(1, 3, 4), np.array([1, 5, 3, 4]), constants=(1,), opset=20)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("sizes", [(4, 5), (2, 3, 4)])
+@pytest.mark.parametrize(
+    ("mode", "sizes"), [("nearest", (4, 5)), ("linear", (4, 5)), ("cubic", (4, 5)), ("nearest", (2, 3, 4))]
+)
 def test_many_channels_are_sampled_as_few_are(mode: str, sizes: tuple[int, ...]) -> None:
     """Side by side, as they are read at the same places: the graph has them in this order."""
     x, grid = random(2, 12, *sizes), random(2, *(5,) * len(sizes), len(sizes))
