@@ -9,8 +9,8 @@ Its files, in reading order; first what several rules share:
 - `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
   is
 - `tensor_tiles`: The loops around a tensor intrinsic: two levels of tiles, the reduction, and a tile of accumulators
-- `tensor_operands`: Makes a block's operands and its result lie as a tensor intrinsic takes them: fused, padded, and
-  packed
+- `tensor_operands`: Which tensor intrinsics fit a block, and its operands and result as one takes them: fused, padded,
+  and packed
 - `tensor_packing`: The nest that packs an operand for a tensor intrinsic: in the order of the copy, in vectors, on all
   threads
 

@@ -1,10 +1,11 @@
-"""Makes a block's operands and its result lie as a tensor intrinsic takes them: fused, padded, and packed."""
+"""Which tensor intrinsics fit a block, and its operands and result as one takes them: fused, padded, and packed."""
 
 from __future__ import annotations
 
 from functools import partial
 from math import prod
 
+from metasched.rules.facts import Factored
 from metasched.rules.tensor_packing import copy_rows, pack
 
 import metasched as ms
@@ -161,3 +162,33 @@ def _fusion(info: ms.BlockInfo, fit: ms.TensorFit) -> str:
             inner = [prod(extents[x] for x in axis.iters[n + 1 :]) for n in range(len(axis.iters))]
             outputs.append(" + ".join(f"{x}*{size}" for x, size in zip(axis.iters, inner, strict=True)))
     return f"{', '.join(extents)} -> {', '.join(outputs)}"
+
+
+def obstacle_to_tensors(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+    """Why no intrinsic can compute a block, whatever they are; None where one may."""
+    if not info.reduces or not info.initialises:
+        return "it is not a reduction"
+    if sch.facts(block, Factored) is not None:
+        return "its reduction is factored"
+    if not info.trivial:
+        return "it is scheduled already"
+    return None
+
+
+def fits_of(sch: ms.Schedule, block: ms.BlockRV, intrinsics: tuple[str, ...]) -> tuple[ms.TensorFit, ...]:
+    """How a block fits intrinsics, once its quotients are divided. Raises ScheduleError where it fits none."""
+    trial = sch.trial()
+    divide(trial, block)
+    return trial.tensor_fits(block, *intrinsics)
+
+
+def obstacle_to_fit(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, most_padding: float) -> str | None:
+    """Why an intrinsic that fits is not for this target, not allowed, or a waste; None where it is none of these."""
+    name, missing = fit.intrinsic.name, sorted(each for each in fit.intrinsic.features if not sch.target.has(each))
+    if missing:
+        return f"`{name}` would fit, and the target lacks {missing[0]}"
+    if fit.intrinsic.flushes_denormals and not sch.allows("flush_denormals", block):
+        return f'`{name}` takes denormals for zero, and "flush_denormals" is not allowed'
+    if fit.waste > most_padding:
+        return f"`{name}` would compute {fit.waste:.1f} times as much as needed, the rest for padding"
+    return None

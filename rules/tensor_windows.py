@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from metasched.rules.facts import Factored, Tiled, Vectorized
+from metasched.rules.facts import Tiled, Vectorized
 from metasched.rules.own_loops import own_loops
-from metasched.rules.tensor_operands import divide, prepare
+from metasched.rules.tensor_operands import divide, fits_of, obstacle_to_fit, obstacle_to_tensors, prepare
 
 import metasched as ms
 
@@ -40,14 +40,14 @@ def tensor_windows(
         most_uses: the largest number of uses for one result.
     """
     info = sch.describe(block)
-    reason = _find_obstacle(sch, block, info)
+    reason = obstacle_to_tensors(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     try:
         fit = _find_fit(sch, block, intrinsics)
     except ms.ScheduleError as error:
         return ms.skip(error.message)
-    reason = _find_refusal(sch, fit, most_padding) or _find_mismatch(info, fit, most_uses)
+    reason = obstacle_to_fit(sch, block, fit, most_padding) or _find_mismatch(info, fit, most_uses)
     if reason is not None:
         return ms.skip(reason)
     steps = partial(_tile, block=block, fit=fit, rows=rows)
@@ -63,30 +63,9 @@ def tensor_windows(
     return None
 
 
-def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
-    if not info.reduces or not info.initialises:
-        return "it is not a reduction"
-    if sch.facts(block, Factored) is not None:
-        return "its reduction is factored"
-    if not info.trivial:
-        return "it is scheduled already"
-    return None
-
-
 def _find_fit(sch: ms.Schedule, block: ms.BlockRV, intrinsics: tuple[str, ...]) -> ms.TensorFit:
-    trial = sch.trial()
-    divide(trial, block)
-    fits = trial.tensor_fits(block, *intrinsics)
+    fits: tuple[ms.TensorFit, ...] = fits_of(sch, block, intrinsics)
     return next((fit for fit in fits if not fit.fused and fit.operands[1].ready), fits[0])
-
-
-def _find_refusal(sch: ms.Schedule, fit: ms.TensorFit, most_padding: float) -> str | None:
-    name, missing = fit.intrinsic.name, sorted(each for each in fit.intrinsic.features if not sch.target.has(each))
-    if missing:
-        return f"`{name}` would fit, and the target lacks {missing[0]}"
-    if fit.waste > most_padding:
-        return f"`{name}` would compute {fit.waste:.1f} times as much as needed, the rest for padding"
-    return None
 
 
 def _find_mismatch(info: ms.BlockInfo, fit: ms.TensorFit, most_uses: int) -> str | None:

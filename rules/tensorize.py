@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from metasched.rules.facts import Factored, Tiled, Vectorized
-from metasched.rules.tensor_operands import divide
+from metasched.rules.facts import Tiled, Vectorized
+from metasched.rules.tensor_operands import fits_of, obstacle_to_fit, obstacle_to_tensors
 from metasched.rules.tensor_tiles import Largest, Level, tile
 
 import metasched as ms
@@ -44,14 +44,14 @@ def tensorize(
         fuse_after: the levels, counted from 1, under which the consumer may be.
     """
     info = sch.describe(block)
-    reason = _find_obstacle(sch, block, info)
+    reason = obstacle_to_tensors(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     try:
-        fit = _fits(sch, block, intrinsics)[0]
+        fit = fits_of(sch, block, intrinsics)[0]
     except ms.ScheduleError as error:
         return ms.skip(error.message)
-    reason = _find_refusal(sch, block, fit, most_padding)
+    reason = obstacle_to_fit(sch, block, fit, most_padding)
     if reason is not None:
         return ms.skip(reason)
     steps_of = partial(tile, block=block, fit=fit, largest=Largest(rows, columns, steps))
@@ -64,33 +64,6 @@ def tensorize(
     sch.add_fact(block, Tiled(tuple(levels[0])))
     sch.add_fact(block, Vectorized())
     _fuse(sch, block, levels, fuse_after)
-    return None
-
-
-def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
-    if not info.reduces or not info.initialises:
-        return "it is not a reduction"
-    if sch.facts(block, Factored) is not None:
-        return "its reduction is factored"
-    if not info.trivial:
-        return "it is scheduled already"
-    return None
-
-
-def _fits(sch: ms.Schedule, block: ms.BlockRV, intrinsics: tuple[str, ...]) -> tuple[ms.TensorFit, ...]:
-    trial = sch.trial()
-    divide(trial, block)
-    return trial.tensor_fits(block, *intrinsics)
-
-
-def _find_refusal(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, most_padding: float) -> str | None:
-    name, missing = fit.intrinsic.name, sorted(each for each in fit.intrinsic.features if not sch.target.has(each))
-    if missing:
-        return f"`{name}` would fit, and the target lacks {missing[0]}"
-    if fit.intrinsic.flushes_denormals and not sch.allows("flush_denormals", block):
-        return f'`{name}` takes denormals for zero, and "flush_denormals" is not allowed'
-    if fit.waste > most_padding:
-        return f"`{name}` would compute {fit.waste:.1f} times as much as needed, the rest for padding"
     return None
 
 
