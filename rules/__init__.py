@@ -6,8 +6,8 @@ Its files, in reading order; first what several rules share:
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `tasks`: How many iterations outside are enough for the threads of a target
 - `own_loops`: The loop that each iteration variable of a block is bound to
-- `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
-  is
+- `consumers`: What may have tiles, and the block that reads a result element by element, and can be computed wherever
+  that is
 - `tensor_tiles`: The loops around a tensor intrinsic: two levels of tiles, the reduction, and a tile of accumulators
 - `tensor_operands`: Which tensor intrinsics fit a block, and its operands and result as one takes them: fused, padded,
   and packed

@@ -1,8 +1,8 @@
-"""What has tiles, and the block that reads a result element by element, and can be computed wherever that is."""
+"""What may have tiles, and the block that reads a result element by element, and can be computed wherever that is."""
 
 from __future__ import annotations
 
-from metasched.rules.facts import Strip
+from metasched.rules.facts import Factored, Strip
 
 import metasched as ms
 
@@ -34,3 +34,14 @@ def reuses(info: ms.BlockInfo) -> bool:
     """Whether a reduction reads elements for several of its results, so that tiles gain something."""
     spatial = {it.name for it in info.spatial if it.extent != 1}
     return any(spatial - read.iters for read in info.reads)
+
+
+def obstacle_to_tiles(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+    """Why a block is no reduction that tiles may be made of: it is none, or is scheduled; None where it is one."""
+    if not info.reduces or not info.initialises:
+        return "it is not a reduction"
+    if sch.facts(block, Factored) is not None:
+        return "its reduction is factored"
+    if not info.trivial:
+        return "it is scheduled already"
+    return None

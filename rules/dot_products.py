@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from metasched.rules.consumers import elementwise_consumer, reuses
-from metasched.rules.facts import Factored, Tiled, Vectorized
+from metasched.rules.consumers import elementwise_consumer, obstacle_to_tiles, reuses
+from metasched.rules.facts import Tiled, Vectorized
 
 import metasched as ms
 
@@ -73,12 +73,9 @@ def _bytes_along(info: ms.BlockInfo, place: int) -> int:
 
 
 def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shortest: int) -> str | None:
-    if not info.reduces or not info.initialises:
-        return "it is not a reduction"
-    if sch.facts(block, Factored) is not None:
-        return "its reduction is factored"
-    if not info.trivial:
-        return "it is scheduled already"
+    reason: str | None = obstacle_to_tiles(sch, block, info)
+    if reason is not None:
+        return reason
     moving = {it.name for it in info.spatial if it.extent != 1}
     along = info.reduction[-1]
     reads = [read for read in info.reads if along.name in read.iters]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from metasched.rules.facts import Factored
 from metasched.rules.tensor_packing import copy_rows, pack
 
 import metasched as ms
@@ -162,17 +161,6 @@ def _fusion(info: ms.BlockInfo, fit: ms.TensorFit) -> str:
             inner = [prod(extents[x] for x in axis.iters[n + 1 :]) for n in range(len(axis.iters))]
             outputs.append(" + ".join(f"{x}*{size}" for x, size in zip(axis.iters, inner, strict=True)))
     return f"{', '.join(extents)} -> {', '.join(outputs)}"
-
-
-def obstacle_to_tensors(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
-    """Why no intrinsic can compute a block, whatever they are; None where one may."""
-    if not info.reduces or not info.initialises:
-        return "it is not a reduction"
-    if sch.facts(block, Factored) is not None:
-        return "its reduction is factored"
-    if not info.trivial:
-        return "it is scheduled already"
-    return None
 
 
 def fits_of(sch: ms.Schedule, block: ms.BlockRV, intrinsics: tuple[str, ...]) -> tuple[ms.TensorFit, ...]:

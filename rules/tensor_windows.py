@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
+from metasched.rules.consumers import obstacle_to_tiles
 from metasched.rules.facts import Tiled, Vectorized
 from metasched.rules.own_loops import own_loops
-from metasched.rules.tensor_operands import divide, fits_of, obstacle_to_fit, obstacle_to_tensors, prepare
+from metasched.rules.tensor_operands import divide, fits_of, obstacle_to_fit, prepare
 
 import metasched as ms
 
@@ -40,7 +41,7 @@ def tensor_windows(
         most_uses: the largest number of uses for one result.
     """
     info = sch.describe(block)
-    reason = obstacle_to_tensors(sch, block, info)
+    reason = obstacle_to_tiles(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from metasched.rules.consumers import obstacle_to_tiles
 from metasched.rules.facts import Tiled, Vectorized
-from metasched.rules.tensor_operands import fits_of, obstacle_to_fit, obstacle_to_tensors
+from metasched.rules.tensor_operands import fits_of, obstacle_to_fit
 from metasched.rules.tensor_tiles import Largest, Level, tile
 
 import metasched as ms
@@ -44,7 +45,7 @@ def tensorize(
         fuse_after: the levels, counted from 1, under which the consumer may be.
     """
     info = sch.describe(block)
-    reason = obstacle_to_tensors(sch, block, info)
+    reason = obstacle_to_tiles(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     try:

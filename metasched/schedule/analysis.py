@@ -241,7 +241,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
     )
 
 
-# The buffer, `uses`, `bare` and `beside` of a ReadInfo.
+# The buffer, `uses`, `bare`, `beside` and `place` of a ReadInfo.
 _Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...], tuple[frozenset[str], ...], int]
 
 

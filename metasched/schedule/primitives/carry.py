@@ -5,13 +5,13 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Block, For, LoopKind
-from metasched.ir.running import NotRunning, RunningReduction, running_reduction
+from metasched.ir.running import NotRunning, running_reduction
 from metasched.schedule.batching import unchanged
 from metasched.schedule.carried import carried_by
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.loops import mark, require_serial
+from metasched.schedule.rewrite.loops import mark, only_block, require_serial
 from metasched.schedule.rewrite.parts import require_only_writer
 
 OP = "carry"
@@ -40,7 +40,7 @@ def carry(ctx: Context, loop: LoopName) -> None:
     """
     along = ctx.loop(OP, loop)
     require_serial(OP, along)
-    block = _only_block(along)
+    block = only_block(OP, along)
     _require_running(block)
     path = query.loops_above(ctx.func, block.name)
     found = carried_by(block, path)
@@ -59,20 +59,7 @@ def carry(ctx: Context, loop: LoopName) -> None:
     mark(ctx, ctx.loop(OP, loop), LoopKind.CARRIED)
 
 
-def _only_block(loop: For) -> Block:
-    blocks = query.blocks_under(loop)
-    if len(blocks) > 1:
-        names = tuple(block.name for block in blocks)
-        raise ScheduleError(
-            OP,
-            f"{len(blocks)} blocks are inside loop `{loop.var}`",
-            (loop.var, *names),
-            "carry a loop around one alone",
-        )
-    return blocks[0]
-
-
-def _require_running(block: Block) -> RunningReduction:
+def _require_running(block: Block) -> None:
     try:
         scan = running_reduction(block)
     except NotRunning as why:
@@ -89,7 +76,6 @@ def _require_running(block: Block) -> RunningReduction:
             (block.name,),
             "loops count up: write it along the elements from the end, or decompose_scan it",
         )
-    return scan
 
 
 def _require_order(path: tuple[For, ...], along: For, over: For) -> None:

@@ -11,7 +11,7 @@ from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.loops import mark, require_serial
+from metasched.schedule.rewrite.loops import mark, only_block, require_serial
 
 OP = "scatter"
 
@@ -41,7 +41,8 @@ def scatter(ctx: Context, loop: LoopName) -> None:
     """
     target = ctx.loop(OP, loop)
     require_serial(OP, target)
-    block, variable = _only_block(target)
+    block = only_block(OP, target)
+    variable = _variable_of(target, block)
     around = query.loops_above_loop(ctx.func, loop)
     extents = {it.name: it.extent for it in block.iters}
     place = place_of(block.store.value, block.reducer, variable, extents)
@@ -71,21 +72,11 @@ def scatter(ctx: Context, loop: LoopName) -> None:
     mark(ctx, target, LoopKind.SCATTERED)
 
 
-def _only_block(loop: For) -> tuple[Block, str]:
-    """The block inside, and its iteration variable that the loop goes over."""
-    blocks = query.blocks_under(loop)
-    if len(blocks) > 1:
-        names = tuple(block.name for block in blocks)
-        raise ScheduleError(
-            OP,
-            f"{len(blocks)} blocks are inside loop `{loop.var}`",
-            (loop.var, *names),
-            "scatter a loop around one block alone",
-        )
-    block = blocks[0]
+def _variable_of(loop: For, block: Block) -> str:
+    """The iteration variable of a block that a loop goes over."""
     for it, binding in zip(block.iters, block.bindings, strict=True):
         if binding == Var(loop.var):
-            return block, it.name
+            return it.name
     raise ScheduleError(
         OP,
         f"loop `{loop.var}` does not go over a whole iteration variable of block `{block.name}`",

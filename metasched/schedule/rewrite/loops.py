@@ -20,6 +20,20 @@ def require_serial(op: str, loop: For) -> None:
         )
 
 
+def only_block(op: str, loop: For) -> Block:
+    """The block inside a loop. Raises ScheduleError where there are several."""
+    blocks = query.blocks_under(loop)
+    if len(blocks) > 1:
+        names = tuple(block.name for block in blocks)
+        raise ScheduleError(
+            op,
+            f"{len(blocks)} blocks are inside loop `{loop.var}`",
+            (loop.var, *names),
+            f"{op} a loop around one block alone",
+        )
+    return blocks[0]
+
+
 def require_not_carried(ctx: Context, op: str, block: Block) -> None:
     """Raise where elements of a block go on from one another: their reduction is no whole any more."""
     carried = next((x for x in query.loops_above(ctx.func, block.name) if x.kind is LoopKind.CARRIED), None)

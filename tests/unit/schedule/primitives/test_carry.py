@@ -109,7 +109,7 @@ def test_a_loop_around_two_blocks() -> None:
     sch = schedule(READ)
     sch.compute_at(sch.get_block("Y"), loops_of(sch, "Z")[0])
     (outer, *_) = loops_of(sch, "Y")
-    with fails(f"carry: 2 blocks are inside loop `{outer.label}`", "carry a loop around one alone"):
+    with fails(f"carry: 2 blocks are inside loop `{outer.label}`", "carry a loop around one block alone"):
         sch.carry(outer)
 
 
