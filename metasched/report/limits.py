@@ -19,6 +19,7 @@ from metasched.cost.peak import domain_left
 from metasched.cost.statement import StatementView
 from metasched.ir.nodes import Func
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 from metasched.target import Target
 
 # Cycles a second, where the machine was not calibrated.
@@ -52,6 +53,12 @@ class Ceilings:
     bytes_per_s: Mapping[Bound, float]
     threads: int
     measured: bool
+
+    @property
+    def source(self) -> str:
+        """For a person: what they are, and where they come from."""
+        known = "as calibrated here" if self.measured else "of a usual CPU: `metasched calibrate` measures yours"
+        return f"{known}; {self.peak / 1e9:.0f} GFLOP/s of f32 in {counted(self.threads, 'thread')}"
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON values, in operations and bytes a second."""

@@ -14,7 +14,6 @@ from metasched.report.progress_text import duration
 from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.part_times import PartTime, PartTimes, part_times
 from metasched.support.data_classes import dataclass
-from metasched.support.messages import counted
 
 _WIDTH = 48
 _HEADER = ("time", "share", "threads busy", "speed", "of the limit", "bound by")
@@ -140,13 +139,9 @@ class CallProfile(TextReport):
             )
 
     def _notes(self) -> list[str]:
-        known = (
-            "as calibrated here" if self.ceilings.measured else "of a usual CPU: `metasched calibrate` measures yours"
-        )
-        peak = f"{self.ceilings.peak / 1e9:.0f} GFLOP/s of f32 in {counted(self.ceilings.threads, 'thread')}"
         return [
             f"counters: {self.counters_cost:+.1%} of a call, in a variant of the kernel; its own code is as it was",
-            f"limits: {known}; {peak}",
+            f"limits: {self.ceilings.source}",
         ]
 
 

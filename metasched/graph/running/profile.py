@@ -21,7 +21,7 @@ from metasched.graph.loops.flat_graph import flat
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.execution_plan import StepInfo
 from metasched.ir.notebook import TextReport
-from metasched.report.limits import Bound, ceilings_of
+from metasched.report.limits import Bound, Ceilings, ceilings_of
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -90,7 +90,7 @@ class NetworkProfile(TextReport):
     """Kernels in the order in which they run, and calls as a whole.
 
     `seconds` is the median of calls that were not looked into, `kernel_seconds` that of all kernels' sum in one call,
-    `runs` how many there were of each.
+    `runs` how many there were of each, `ceilings` what the machine can do.
     """
 
     network: str
@@ -98,6 +98,7 @@ class NetworkProfile(TextReport):
     seconds: float
     kernel_seconds: float
     runs: int
+    ceilings: Ceilings
 
     @property
     def overhead(self) -> float:
@@ -106,7 +107,7 @@ class NetworkProfile(TextReport):
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON values, in seconds and bytes."""
-        return asdict(self) | {"overhead": self.overhead}
+        return asdict(self) | {"overhead": self.overhead, "ceilings": self.ceilings.to_json()}
 
     def __str__(self) -> str:
         spent, counted = self.kernel_seconds * 1e3, f"{len(self.kernels)} kernels (medians of {self.runs} runs)"
@@ -128,7 +129,7 @@ class NetworkProfile(TextReport):
                 f"{kernel.seconds * 1e3:9.3f} {kernel.share:6.1%} {kernel.speed:>16} {kernel.limit:8.1%}  "
                 f"{name} ({kernel.op}{times}): {kernel.origin}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, f"limits: {self.ceilings.source}"])
 
 
 def profile_network(
@@ -155,7 +156,12 @@ def profile_network(
         for step, node, spent, count in zip(executable.steps, graph.computes, seconds, counts, strict=True)
     ]
     return NetworkProfile(
-        graph.name, tuple(kernels), float(np.median(wholes)), float(np.median(measured.sum(axis=1))), runs
+        graph.name,
+        tuple(kernels),
+        float(np.median(wholes)),
+        float(np.median(measured.sum(axis=1))),
+        runs,
+        limits.ceilings,
     )
 
 
@@ -166,8 +172,8 @@ class _Limits:
         self._graph = graph
         self._target = target
         self._core: Core = core_of(target)
-        self._ceilings = ceilings_of(target)
-        rates = self._ceilings.bytes_per_s
+        self.ceilings = ceilings_of(target)
+        rates = self.ceilings.bytes_per_s
         self._rate = rates[Bound.L3]
         self._weight_rate = rates[Bound.L3 if weight_bytes <= target.l3 else Bound.MEMORY]
         self._arithmetic: dict[str, float] = {}
@@ -179,7 +185,7 @@ class _Limits:
         if step.task not in self._arithmetic:
             self._arithmetic[step.task] = least_cycles(node.program.func, self._target, self._core)
         moving = (total - weights) / self._rate + weights / self._weight_rate
-        least = max(self._arithmetic[step.task] / self._ceilings.clock_hz, moving)
+        least = max(self._arithmetic[step.task] / self.ceilings.clock_hz, moving)
         work = node.program.work
         return KernelProfile(
             node=step.node,

@@ -8,6 +8,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph.running.profile import KernelProfile, NetworkProfile
+from metasched.report.limits import Bound, Ceilings
 from tests.support.onnx_models import model, node, random, value
 
 X, W, V = random(16, 32), random(32, 4, seed=1), random(4, 32, seed=2)
@@ -38,10 +39,12 @@ def kernel(name: str, seconds: float, share: float, flops: int) -> KernelProfile
 
 def test_the_slowest_come_first_and_the_rest_in_one_line() -> None:
     kernels = (kernel("fast", 1e-3, 0.01, 0), kernel("slow", 98e-3, 0.98, 10**9), kernel("other", 1e-3, 0.01, 0))
-    assert str(NetworkProfile("net", kernels, 0.11, 0.1, 30)).splitlines() == [
+    usual = Ceilings(3e9, 384e9, dict.fromkeys(Bound, 1e9), 2, measured=False)
+    assert str(NetworkProfile("net", kernels, 0.11, 0.1, 30, usual)).splitlines() == [
         "net: 110.000 ms a call, 100.000 ms of it in 3 kernels (medians of 30 runs)",
         "       ms  share            speed of limit  kernel, and where its schedule comes from",
         "   98.000  98.0%     10.2 GFLOP/s    50.0%  slow (Conv): guess: the model",
         "    2.000   2.0% in 2 others",
+        "limits: of a usual CPU: `metasched calibrate` measures yours; 384 GFLOP/s of f32 in 2 threads",
     ]
-    assert NetworkProfile("net", kernels, 0.125, 0.1, 30).overhead == pytest.approx(0.2)
+    assert NetworkProfile("net", kernels, 0.125, 0.1, 30, usual).overhead == pytest.approx(0.2)
