@@ -13,7 +13,7 @@ class Phase(StrEnum):
     GUESS = "guess"
     SPACE = "space"
     SCORING = "scoring"
-    AHEAD = "ahead"  # scoring for the next batch while this one is built
+    AHEAD = "ahead"  # scoring while something is built: the rest of a batch, or what another task needs
     MODEL = "model"
     BUILD = "build"
     RUN = "run"

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
 
 from metasched.errors import MetaschedError
-from metasched.search.space_protocol import Arms, Candidate, Strategy
+from metasched.search.space_protocol import Arms, Candidate, ProposesInParts, Strategy
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def proposed_by(strategy: Strategy, count: int, arms: Arms) -> list[Candidate]:
-    """What a strategy proposes, arms and rows as Python's integers: a row may be a list or an array.
+def proposed_by(strategy: Strategy, count: int, arms: Arms) -> Iterator[list[Candidate]]:
+    """What a strategy proposes, a part as soon as it is chosen, arms and rows as Python's integers: a row may be a list
+    or an array.
 
     Of more than `count` the first are taken: a budget is looked at once a batch. Raises MetaschedError for what are no
     candidates, and for one that is none of these arms.
     """
-    found: object = strategy.propose(count)
-    if not isinstance(found, list | tuple) or not all(isinstance(one, Candidate) for one in found):
-        raise MetaschedError(
-            f"the strategy {type(strategy).__name__} proposed {found!r}; `propose` returns a list of `Candidate`s, "
-            "which is empty where it finds nothing new"
-        )
-    made = [_of_arms(strategy, candidate, arms) for candidate in found[:count]]
-    _require_support(strategy, made, arms)
-    return made
+    left = count
+    for part in _parts_of(strategy, count):
+        if not isinstance(part, list | tuple) or not all(isinstance(one, Candidate) for one in part):
+            raise MetaschedError(
+                f"the strategy {type(strategy).__name__} proposed {part!r}; `propose` returns a list of `Candidate`s, "
+                "which is empty where it finds nothing new"
+            )
+        made = [_of_arms(strategy, candidate, arms) for candidate in part[:left]]
+        _require_support(strategy, made, arms)
+        left -= len(made)
+        yield made
+
+
+def _parts_of(strategy: Strategy, count: int) -> Iterator[object]:
+    if isinstance(strategy, ProposesInParts):
+        yield from strategy.propose_in_parts(count)
+    else:
+        yield strategy.propose(count)
 
 
 def _of_arms(strategy: Strategy, candidate: Candidate, arms: Arms) -> Candidate:

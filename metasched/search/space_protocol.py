@@ -6,7 +6,7 @@ measure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -164,6 +164,15 @@ class LooksAhead(Protocol):
 
     def look_ahead(self) -> None:
         """Do what needs no results of the batch proposed last; called while that is built, before `observe`."""
+        ...
+
+
+@runtime_checkable
+class ProposesInParts(Protocol):
+    """A strategy that has chosen some of a batch before it has looked for the rest, so that it is built meanwhile."""
+
+    def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
+        """What `propose` returns, in its order, a part as soon as it is chosen."""
         ...
 
 

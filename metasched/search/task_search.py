@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from metasched.search.budget.goal import Goal
 from metasched.search.budget.pace import Pace, build_seconds
 from metasched.search.budget.room import Room
 from metasched.search.budget.stagnation import Stagnation
-from metasched.search.budget.wider_strategy import WiderStrategy
+from metasched.search.budget.wider_strategy import Proposed, WiderStrategy
 from metasched.search.checked_model import CheckedModel
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided_records
 from metasched.search.phases import Phase, Phases
@@ -125,6 +125,9 @@ class _Open:
         self.batch = self.resumed.batch
         self.before = self.resumed.before
         self.pending: Sequence[Observation] = self.resumed.pending
+
+
+def _leave_unbuilt(_: Sequence[Proposal]) -> None: ...
 
 
 class TaskSearch:
@@ -237,13 +240,16 @@ class TaskSearch:
         """Prepare, and propose the next batch if there is to be one."""
         at = self._open_search()
         if at.proposals is None and self._wants_proposals(at, goal):
-            at.proposals = self._propose(at)
+            at.proposals = self._propose(at, Phase.AHEAD, _leave_unbuilt)
 
     def lower_ahead(self) -> None:
         """Begin to build what `make_ready` proposed; the runner knows when."""
         if self._open is not None and self._open.proposals:
-            new = [p.trace for p in self._open.proposals if p.trace is not None and not p.is_settled(self.known)]
-            self._measuring.begin_lowering(self._runner(), new)
+            self._begin_lowering(self._open.proposals)
+
+    def _begin_lowering(self, proposals: Sequence[Proposal]) -> None:
+        new = [p.trace for p in proposals if p.trace is not None and not p.is_settled(self.known)]
+        self._measuring.begin_lowering(self._runner(), new)
 
     def prepare(self) -> _Prepared:
         """Make the guesses and the space, while workers compute the expected results and lower the former.
@@ -316,7 +322,7 @@ class TaskSearch:
         at = self._open_search()
         batch = at.batch
         if at.proposals is None and self._wants_proposals(at, goal):
-            at.proposals = self._propose(at)
+            at.proposals = self._propose(at, Phase.SCORING, self._begin_lowering)
         self.is_out_of_time = at.proposals is None and self._lacks_time(goal)
         if at.proposals == [] and not at.guesses:
             self.exhausted = True
@@ -343,19 +349,36 @@ class TaskSearch:
         """Whether proposing takes as long as there is time for."""
         return goal.until is not None and time.perf_counter() + self._proposing_s >= goal.until
 
-    def _propose(self, at: _Open) -> list[Proposal]:
+    def _propose(self, at: _Open, phase: Phase, begin: Callable[[Sequence[Proposal]], None]) -> list[Proposal]:
+        """The next batch. `begin` is called with each part of it as soon as that is chosen: builders are at work while
+        the next is looked for. `phase` is what the time before that counts as.
+        """
         self._parts.waiting.give_way()
         started = time.perf_counter()
+        made = list(at.seeds)
         # New structures are very many objects, which live as long as the search.
-        with self.phases.timed(Phase.SCORING), collection.pause_gc():
-            at.lessons = self._teach(at.model.own, at.lessons, at.batch)
-            count = batch_size(at.before, len(self.prepare().guesses.traces))
-            proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
-            new = [Proposal(place, candidate, None, role) for place, (candidate, role) in proposed]
-            batch = with_expectations([*at.seeds, *new], at.space.arms, at.model)
-        seeds, new = batch[: len(at.seeds)], batch[len(at.seeds) :]
+        with collection.pause_gc():
+            parts = self._proposed_parts(at)
+            while (part := self._next_part(parts, phase)) is not None:
+                places = enumerate(part, start=1 + len(made))
+                new = [Proposal(place, one, self._trace(at.space, one), role) for place, (one, role) in places]
+                begin(new)
+                made += new
+                phase = Phase.AHEAD
+            with self.phases.timed(phase):
+                batch = with_expectations(made, at.space.arms, at.model)
         self._proposing_s = time.perf_counter() - started
-        return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
+        return batch
+
+    def _proposed_parts(self, at: _Open) -> Iterator[list[Proposed]]:
+        at.lessons = self._teach(at.model.own, at.lessons, at.batch)
+        count = batch_size(at.before, len(self.prepare().guesses.traces))
+        propose = at.strategy.propose_wider if self._looks_elsewhere(at) else at.strategy.propose
+        yield from propose(count)
+
+    def _next_part(self, parts: Iterator[list[Proposed]], phase: Phase) -> list[Proposed] | None:
+        with self.phases.timed(phase):
+            return next(parts, None)
 
     def _work_beside(self, at: _Open, goal: Goal, meanwhile: Meanwhile, machines: int) -> Meanwhile:
         """What to do beside a batch: before it is timed, as that takes this machine; several are not kept waiting."""

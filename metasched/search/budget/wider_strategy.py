@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 
 from metasched.database.record import Role
 from metasched.search.proposed_candidates import proposed_by
@@ -37,16 +37,19 @@ class WiderStrategy:
         if isinstance(self._strategy, LooksAhead):
             self._strategy.look_ahead()
 
-    def propose(self, count: int, is_stagnant: bool) -> list[Proposed]:
-        """So many candidates or fewer. Where the search is stagnant, every other one is drawn from all structures; so a
-        batch that is cut short shows by its first two which it is.
+    def propose(self, count: int) -> Iterator[list[Proposed]]:
+        """So many candidates or fewer, a part of them as soon as it is chosen."""
+        for part in proposed_by(self._strategy, count, self._arms):
+            yield [(candidate, Role.CANDIDATE) for candidate in part]
+
+    def propose_wider(self, count: int) -> Iterator[list[Proposed]]:
+        """The same for a search that is stagnant: every other one is drawn from all structures. So a batch that is cut
+        short shows by its first two which it is.
         """
-        if not is_stagnant:
-            return [(candidate, Role.CANDIDATE) for candidate in proposed_by(self._strategy, count, self._arms)]
-        usual = proposed_by(self._strategy, count - count // 2, self._arms)
+        usual = list(chain.from_iterable(proposed_by(self._strategy, count - count // 2, self._arms)))
         drawn = [candidate for candidate in self._elsewhere.propose(count) if candidate not in set(usual)]
         pairs = zip_longest(
             ((candidate, Role.CANDIDATE) for candidate in usual),
             ((candidate, Role.ELSEWHERE) for candidate in drawn[: count - len(usual)]),
         )
-        return [proposed for pair in pairs for proposed in pair if proposed is not None]
+        yield [proposed for pair in pairs for proposed in pair if proposed is not None]

@@ -32,16 +32,18 @@ def with_newcomers(
 ) -> list[Candidate]:
     """A batch of up to `count`: structures that were never tried, what `choose` takes, and picks among those drawn.
 
-    `explore` is the share of the picks, after the short list of the first candidates.
+    `explore` is the share of the picks, after the short list of the first candidates. None is like what the round has
+    taken before.
     """
     later = len(now.history) >= SHORT_LIST
     chosen = newcomers(now, HOPELESS_LATER, count // 4) if later else newcomers(now, HOPELESS, count // 2)
     picked = round(count * explore) if later else 0
-    chosen += choose(now, count - len(chosen) - picked, chosen)
+    chosen += choose(now, count - len(chosen) - picked, [*now.taken, *chosen])
     if picked:
-        new = [c for c in dict.fromkeys(drawn) if c not in now.history and c not in set(chosen)]
-        chosen += now.without_twins(new, chosen)[: min(picked, count - len(chosen))]
-    return chosen + choose(now, count - len(chosen), chosen)
+        before = [*now.taken, *chosen]
+        new = [c for c in dict.fromkeys(drawn) if c not in now.history and c not in set(before)]
+        chosen += now.without_twins(new, before)[: min(picked, count - len(chosen))]
+    return chosen + choose(now, count - len(chosen), [*now.taken, *chosen])
 
 
 def newcomers(now: Round, hopeless: float, count: int) -> list[Candidate]:
@@ -49,5 +51,6 @@ def newcomers(now: Round, hopeless: float, count: int) -> list[Candidate]:
     best = [entry for entry in map(now.pool.best_unmeasured, now.pool.arms) if entry is not None]
     found = sorted(best, key=lambda entry: -entry[0])
     good = [c for score, c in found if score >= found[0][0] - np.log2(hopeless)]
-    new = [c for c in good if not now.history.measured_count(c.arm)]
-    return now.without_twins(new[: 2 * count])[:count]
+    tried = {c.arm for c in now.taken}
+    new = [c for c in good if c.arm not in tried and not now.history.measured_count(c.arm)]
+    return now.without_twins(new[: 2 * count], now.taken)[:count]

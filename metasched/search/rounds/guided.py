@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -69,12 +69,27 @@ class GuidedSearch(ABC):
         if len(self.history) > self.lengths[-1]:
             self.lengths.append(len(self.history))
 
+    def look_near(self, now: Round, count: int) -> list[Candidate]:
+        """Of a batch of `count`, those that need no look at the whole space: they are built while `look` goes on.
+
+        By default there are none.
+        """
+        return []
+
     def propose(self, count: int) -> list[Candidate]:
+        return [candidate for part in self.propose_in_parts(count) for candidate in part]
+
+    def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
+        """What `propose` returns: first what `look_near` finds, if it finds any."""
         now = self.open_round(self.history, self._seen)
-        chosen = self.look(now, count)
-        chosen += self._fill(now, count - len(chosen), chosen) if len(chosen) < count else []
+        now.taken += self.look_near(now, count)
+        if now.taken:
+            yield list(now.taken)
+        left = count - len(now.taken)
+        chosen = self.look(now, left)
+        chosen += self._fill(now, left - len(chosen), [*now.taken, *chosen]) if len(chosen) < left else []
         self.scored += now.scored
-        return chosen
+        yield chosen
 
     def open_round(self, history: History, seen: SeenFeatures, purpose: Sequence[int] = ()) -> Round:
         """A round that knows a history, from which the model learns first; `purpose` as of `Round`."""

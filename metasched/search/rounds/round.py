@@ -40,6 +40,7 @@ class Round:
         self.pool = Pool(lambda arm: keys(history.rows(arm)))
         self.rng = np.random.default_rng([seed, len(history), *purpose])
         self.scored = 0
+        self.taken: list[Candidate] = []  # of the batch, before the rest is looked for
         self._model = model
         self._seen = seen
         self._seed = seed

@@ -11,7 +11,7 @@ has at most 24 steps where AutoTVM's has 500: each costs a call of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -58,9 +58,9 @@ class Annealing(GuidedSearch):
         self._kept: WalkStates[Chains] = WalkStates(self._walk_again)
         self._chains: Chains | None = None
 
-    def propose(self, count: int) -> list[Candidate]:
+    def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
         self._chains = self._kept.state_before(self.lengths)
-        return super().propose(count)
+        return super().propose_in_parts(count)
 
     def look(self, now: Round, count: int) -> list[Candidate]:
         active, drawn = self._begin(now)

@@ -18,7 +18,7 @@ seeds).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -85,10 +85,10 @@ class Evolution(GuidedSearch):
     def look_ahead(self) -> None:
         self._ahead = self._looked_ahead(len(self.history))
 
-    def propose(self, count: int) -> list[Candidate]:
+    def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
         # The model learns what was known then, if that is yet to be done, before it learns what is known now.
         self._ahead = self._looked_ahead(self.lengths[-2]) if len(self.lengths) > 1 else None
-        return super().propose(count)
+        return super().propose_in_parts(count)
 
     def look(self, now: Round, count: int) -> list[Candidate]:
         config, ahead = self.config, self._ahead

@@ -2,7 +2,7 @@
 
 What is bred comes from anywhere that the model finds promising; steps are next to what was measured fastest, whatever
 the model says of it (`search/strategy_helpers/descent.py`). So the search does not stay where the model errs, nor in a
-local optimum. Rows and structures have one parent each.
+local optimum. Rows and structures have one parent each. Steps are chosen first, and built while the others are bred.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ class SteppingEvolution(Evolution):
         self.steps = config or StepsConfig()
         self._descent = Descent(given.arms, self.steps.descent)
 
-    def look(self, now: Round, count: int) -> list[Candidate]:
-        stepped = round(count * self.steps.share) if now.history.fastest_candidates(1) else 0
-        bred = super().look(now, count - stepped)
-        return bred + self._descent.choose(now, stepped, bred)
+    def look_near(self, now: Round, count: int) -> list[Candidate]:
+        return self._descent.choose(now, round(count * self.steps.share))
 
 
 def strategy(given: StrategyInputs) -> Strategy:

@@ -43,7 +43,7 @@ class Descent:
     arms: Arms
     config: DescentConfig = DescentConfig()
 
-    def choose(self, now: Round, count: int, taken: Sequence[Candidate] = ()) -> list[Candidate]:
+    def choose(self, now: Round, count: int) -> list[Candidate]:
         """Up to `count` candidates next to the best measured, a like share to each; none before any was measured."""
         centres = now.history.fastest_candidates(self.config.best)
         around = [(Pool(lambda arm: keys(now.history.rows(arm))), self._ring(now, centre)) for centre in centres]
@@ -52,7 +52,7 @@ class Descent:
         chosen: list[Candidate] = []
         for place, (pool, _) in enumerate(around):
             share = -(-(count - len(chosen)) // (len(centres) - place))
-            chosen += self._choose_around(now, pool, near[place], share, [*taken, *chosen])
+            chosen += self._choose_around(now, pool, near[place], share, chosen)
         return chosen
 
     def _choose_around(

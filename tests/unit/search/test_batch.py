@@ -6,6 +6,8 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +18,63 @@ from metasched.database.base import Database
 from metasched.database.claims import Claimant
 from metasched.database.database_registry import open_database
 from metasched.database.record import Duplicate, VisitKind
+from metasched.ir.program import Program
+from metasched.measure.records import Lowered
 from metasched.search.contest import REPEATS
+from metasched.search.phases import Phase
 from metasched.search.proposal import Guesses
+from metasched.search.space_protocol import Candidate, Observation, Strategy
+from metasched.search.strategies.random import RandomSearch
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toy_search import ToyRunner, ToySpace, key, tuned
 
 SLOW = "[0, 1, 64, 1, 64]"
+
+
+class Watched(ToyRunner):
+    """Keeps the traces in the order in which they were asked for as code."""
+
+    def __init__(self) -> None:
+        super().__init__(ToySpace())
+        self.lowered: list[str] = []
+
+    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
+        self.lowered.append(trace)
+        return super().lower(program, trace, target)
+
+
+class InParts:
+    """Proposes one candidate after another, and keeps how many were being built when the next was looked for."""
+
+    def __init__(self, given: StrategyInputs, runner: Watched) -> None:
+        self.drawn = RandomSearch(given.arms, given.seed)
+        self.runner = runner
+        self.built: list[int] = []
+
+    def propose(self, count: int) -> list[Candidate]:
+        raise AssertionError("there is another way to be asked")
+
+    def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
+        for candidate in self.drawn.propose(count):
+            self.built.append(len(self.runner.lowered))
+            yield [candidate]
+
+    def observe(self, results: Sequence[Observation]) -> None:
+        self.drawn.observe(results)
+
+
+def test_what_is_chosen_first_is_built_while_the_rest_is_looked_for(database: Database) -> None:
+    runner = Watched()
+    made: list[InParts] = []
+
+    def make(given: StrategyInputs) -> Strategy:
+        made.append(InParts(given, runner))
+        return made[-1]
+
+    report = tuned(database, 12, runner, make=make)
+    assert made[0].built[:12] == list(range(12))
+    assert runner.traces == runner.lowered[:12]
+    assert report.phases[Phase.AHEAD] > 0
 
 
 # --- equal code

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,18 @@ class Says:
     def observe(self, results: Sequence[Observation]) -> None: ...
 
 
+class SaysInParts(Says):
+    """The same, one at a time."""
+
+    def propose_in_parts(self, count: int) -> Iterator[list[object]]:
+        for candidate in self.candidates:
+            yield [candidate]
+
+
+def all_of(parts: Iterable[list[Candidate]]) -> list[Candidate]:
+    return list(chain.from_iterable(parts))
+
+
 @pytest.fixture(scope="module")
 def arms() -> Arms:
     made = Task(ms.parse_program(DENSE_RELU)).arms.arms
@@ -48,14 +61,19 @@ def row(arms: Arms) -> tuple[int, ...]:
 def test_rows_and_arms_are_integers_of_any_kind(arms: Arms, row: tuple[int, ...]) -> None:
     numbers: Any = np.array(row)
     rows = (row, list(row), numbers, tuple(numbers))
-    for found in proposed_by(Says(*(Candidate(np.int64(0), given) for given in rows)), 4, arms):  # type: ignore[arg-type]
+    for found in all_of(proposed_by(Says(*(Candidate(np.int64(0), given) for given in rows)), 4, arms)):  # type: ignore[arg-type]
         assert found == Candidate(0, row)
         assert {type(n) for n in (found.arm, *found.row)} == {int}
 
 
 def test_of_more_than_were_asked_for_the_first_are_taken(arms: Arms, row: tuple[int, ...]) -> None:
     """Who proposes all that there is would not let a budget be looked at."""
-    assert proposed_by(Says(Candidate(0, row), *[Candidate(99, row)] * 9), 1, arms) == [Candidate(0, row)]
+    assert all_of(proposed_by(Says(Candidate(0, row), *[Candidate(99, row)] * 9), 1, arms)) == [Candidate(0, row)]
+
+
+def test_of_parts_too(arms: Arms, row: tuple[int, ...]) -> None:
+    same = [Candidate(0, row)] * 3
+    assert list(proposed_by(SaysInParts(*same), 2, arms)) == [same[:1], same[:1], []]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +97,7 @@ def test_what_is_none_of_the_arms(arm: Any, changed: Any, message: str, arms: Ar
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(MetaschedError, match=re.compile(said, re.DOTALL)):
-            proposed_by(Says(Candidate(0, row), wrong), 2, arms)
+            all_of(proposed_by(Says(Candidate(0, row), wrong), 2, arms))
 
 
 @pytest.mark.parametrize("wrong", [None, [3], "ab"])
@@ -89,7 +107,7 @@ def test_what_is_no_candidate(wrong: Any, arms: Arms) -> None:
     with pytest.raises(
         MetaschedError, match=r"the strategy Says proposed .*; `propose` returns a list of `Candidate`s"
     ):
-        proposed_by(strategy, 1, arms)
+        all_of(proposed_by(strategy, 1, arms))
 
 
 def test_a_search_says_so(arms: Arms) -> None:

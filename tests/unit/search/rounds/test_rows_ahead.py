@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from metasched.cost.model import CostModel
@@ -21,9 +21,9 @@ class LookingAhead(Evolution):
         self.runner = runner
         self.asked: list[str] = []
 
-    def propose(self, count: int) -> list[Candidate]:
+    def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
         self.asked.append("propose")
-        return super().propose(count)
+        return super().propose_in_parts(count)
 
     def look_ahead(self) -> None:
         self.asked.append(f"look ahead after {len(self.runner.traces)}")

@@ -21,7 +21,7 @@ from metasched.cost.task_times import TaskTimes
 from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
 from metasched.lang.instructions import Decision
-from metasched.search.space_protocol import Candidate, LooksAhead, Observation, Strategy
+from metasched.search.space_protocol import Candidate, LooksAhead, Observation, ProposesInParts, Strategy
 from metasched.search.strategy_registry import GROUP, STRATEGIES, MakeStrategy, StrategyInputs, strategy_of
 from tests.support.pages import ROOT, fenced
 from tests.support.toy_search import ToyRunner, ToySpace, tuned
@@ -101,6 +101,20 @@ def test_looking_ahead_changes_nothing_that_is_proposed(name: str) -> None:
         assert other.propose(8) == proposed
         one.look_ahead()
         results = bench.measure(proposed)
+        one.observe(results)
+        other.observe(results)
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES.names() if isinstance(made(name), ProposesInParts)])
+def test_the_parts_of_a_batch_are_the_batch(name: str) -> None:
+    arms = Toys([Toy(width=3 + n % 2, flavour=n % 7) for n in range(40)])
+    bench, one, other = Bench(arms), made(name, arms=arms), made(name, arms=arms)
+    assert isinstance(one, ProposesInParts)
+    for _ in range(3):
+        parts = list(one.propose_in_parts(8))
+        assert [candidate for part in parts for candidate in part] == other.propose(8)
+        assert all(parts)
+        results = bench.measure([candidate for part in parts for candidate in part])
         one.observe(results)
         other.observe(results)
 
