@@ -1,9 +1,10 @@
 """How long a search takes: 64 trials of dense + ReLU 512^3, everything included, and the share of each stage.
 
 `shares` are of the whole time. `setup` is what no other stage is: imports, workers, the database, the kernel at the
-end; `guess` making it; `propose` making structures and scoring; `ahead` the same while something is built; `learn` training the model; `build` waiting for code; `time` what workers took to load, check and time it;
-`contest` the turns at the end. `search_share` is the part in which nothing is built or measured. With names of
-`operators.TWELVE` (`--only`), it is told of these instead.
+end; `guess` making it; `propose` making structures and scoring; `ahead` the same while something is built; `learn`
+training the model; `build` waiting for code; `time` what workers took to load, check and time it; `contest` the turns
+at the end. `search_share` is the part in which nothing is built or measured. With names of `operators.TWELVE`
+(`--only`), it is told of these instead.
 """
 
 from __future__ import annotations
