@@ -12,7 +12,7 @@ from metasched.cost.caches import CACHES
 from metasched.cost.condition_cycles import asked_before_terms
 from metasched.cost.conditions import DataCondition, IsNegative, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
-from metasched.cost.footprint import take_level
+from metasched.cost.footprint import Array, take_level
 from metasched.cost.roofline import code_bytes, cycles, issue_cycles
 from metasched.cost.statement import StatementView, total
 from metasched.cost.tensor_use import comfortable_registers
@@ -50,10 +50,12 @@ def guards(view: StatementView) -> Columns:
     """Guards that remain in the code, those of them that mask vector lanes, and those that stay conditions in unrolled
     code.
 
-    A guard over terms of a reduction alone is one condition for a whole tile of accumulators.
+    A guard over terms of a reduction alone is one condition for a whole tile of accumulators. One that differs between
+    copies which hold loops, such as those of the parities of a strided access, is asked for outside of these.
     """
     statement = view.statement
     total, vector, inner = view.full(0.0), view.full(0.0), view.full(0.0)
+    innermost = _innermost_loop(view)
     for guard in statement.guards:
         if isinstance(guard, DataCondition):
             total = total + 1.0
@@ -68,7 +70,7 @@ def guards(view: StatementView) -> Columns:
                 vector = vector + live * moves
                 rolled |= moves
             else:
-                unrolled |= moves & (view.unrolled[loop] > 0)
+                unrolled |= moves & (view.unrolled[loop] > 0) & (loop > innermost)
                 rolled |= moves & (view.unrolled[loop] == 0)
         # `branches` counts those that are no bounds.
         if np.count_nonzero(unrolled) and isinstance(guard, IsNegative):
@@ -77,6 +79,14 @@ def guards(view: StatementView) -> Columns:
             over_terms = all(statement.loops[loop].reduces for loop in loops)
             inner = inner + live * (unrolled & evaluated) / (view.tile.operations if over_terms else 1.0)
     return {"live_guards": total, "vector_guards": vector, "unrolled_guards": inner}
+
+
+def _innermost_loop(view: StatementView) -> Array:
+    """The number of the innermost loop that is not unrolled, -1 where there is none."""
+    found: Array = np.full(view.rows, -1)
+    for number, extent in enumerate(view.extents):
+        np.copyto(found, number, where=(view.unrolled[number] == 0) & (extent > 1))
+    return found
 
 
 @features(

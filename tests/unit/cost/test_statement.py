@@ -419,6 +419,21 @@ def test_a_condition_on_terms_is_one_for_a_tile() -> None:
     assert guards(127, 4) == pytest.approx(1 / 4)
 
 
+def test_a_condition_of_copies_that_hold_loops_is_asked_outside_of_these() -> None:
+    text = "program f[N=63, K=64](A: f32[K], B: f32[N, K]) -> C: f32[N]:\n    C[i] = sum[k](A[k] * B[i, k])\n"
+
+    def guards(outside: bool) -> float:
+        schedule = Schedule(parse_program(text))
+        i, k = schedule.get_loops(schedule.get_block("C"))
+        i0, i1 = schedule.split(i, [None, 2])
+        schedule.reorder(*((i1, i0, k) if outside else (i0, k, i1)))
+        schedule.unroll(i1)
+        return feature(schedule, "s0.unrolled_guards")
+
+    assert guards(outside=False) == pytest.approx(1)
+    assert guards(outside=True) == 0
+
+
 def test_short_runs_are_slow_from_the_last_cache_only() -> None:
     """A block of columns, read again for every part of a row: from a copy of its own it is one run."""
     text = "program f[N=64, M={0}, K={1}](B: f32[K, M]) -> C: f32[N, M]:\n    C[i, j] = sum[k](B[k, j])\n"
