@@ -200,7 +200,8 @@ class Target:
         return TRANSPOSED_BYTES // dtype.bytes
 
     def lanes(self, dtype: DType) -> int:
-        """Elements of `dtype` in a vector register."""
+        """Elements of `dtype` in a vector register. Raises TargetError for what is no element type."""
+        _require_dtype(dtype)
         return self.vector_bits // dtype.bits
 
     def has(self, feature: str) -> bool:
@@ -295,6 +296,14 @@ def _host() -> tuple[str, frozenset[str]]:
     # Virtual machines hide a set and leave what builds on it.
     sound = (f for f in found if missing.isdisjoint({f, *base_features(f)}))
     return llvm.get_host_cpu_name(), frozenset(sound)
+
+
+def _require_dtype(dtype: object) -> None:
+    if not isinstance(dtype, DType):
+        raise TargetError(
+            f"`dtype` is {dtype!r}, not a DType",
+            hint='make one by metasched.dtypes.DType("f32"); what `describe` says of a block has its own, `info.dtype`',
+        )
 
 
 def tiles_are_refused() -> bool:

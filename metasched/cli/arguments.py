@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
 from typing import TYPE_CHECKING, Any
 
+from metasched.cli.command import Console
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
@@ -14,7 +16,8 @@ from metasched.ir.source import Setting
 from metasched.operators.named import program_named
 from metasched.permissions import Allowed, Permission
 from metasched.search.seeds import seed_of
-from metasched.support.messages import with_hint
+from metasched.support.messages import counted, with_hint
+from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.database.database_registry import DatabaseURLs
@@ -119,6 +122,17 @@ def add_threads(parser: ArgumentParser) -> None:
         metavar="N",
         help="threads of a parallel loop, at most (default: what Numba runs with)",
     )
+
+
+def timed_target(args: Namespace, console: Console) -> Target:
+    """This machine with the threads of `add_threads`; a note says where these are more than its cores."""
+    target, cores = Target.detect(args.threads), len(os.sched_getaffinity(0))
+    if target.threads > cores:
+        console.note(
+            f"warning: kernels run with {target.threads} threads on {counted(cores, 'core')} that this process may use"
+            f"; --threads {cores} gives each a core"
+        )
+    return target
 
 
 def add_allow(parser: ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.probes import PROBES
 from metasched.calibration.store import calibration_file
-from metasched.cli.arguments import add_json, add_threads
+from metasched.cli.arguments import add_json, add_threads, timed_target
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.support.messages import counted
@@ -25,7 +25,7 @@ def run(args: Namespace, console: Console) -> int:
     from metasched.api import calibrate
 
     console.note("measuring; nothing else should run meanwhile")
-    found = calibrate(args.threads, keep=not args.dry_run)
+    found = calibrate(timed_target(args, console).threads, keep=not args.dry_run)
     place = None if args.dry_run else str(calibration_file(found.target))
     if args.json:
         for name, default, here, reference, measured in found.rows():

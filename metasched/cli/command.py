@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 import sys
 import threading
@@ -61,6 +62,29 @@ def ending_by_signal() -> Iterator[Ending]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def ending_at_once(console: Console) -> Iterator[None]:
+    """Have Ctrl-C end the process inside, where nothing is lost by it.
+
+    Where modules are imported an exception comes out as what they make of it: as an ImportError, and lines in between,
+    from NumPy's.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def end(_: int, __: FrameType | None) -> None:
+        console.note("interrupted")
+        os._exit(INTERRUPTED)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

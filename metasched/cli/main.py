@@ -22,6 +22,7 @@ from metasched.cli.command import (
     Console,
     OutputError,
     Terminated,
+    ending_at_once,
 )
 from metasched.errors import MetaschedError
 from metasched.settings import LOG, log_level
@@ -66,7 +67,9 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     open_standard_streams()
     console = console or Console()
     try:
-        return _run_command(build_parser().parse_args(argv), console)
+        with ending_at_once(console):
+            args = build_parser().parse_args(argv)
+        return _run_command(args, console)
     except BrokenPipeError:
         # The reader of the output has closed it (`| head`).
         _write_no_more()

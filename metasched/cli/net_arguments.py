@@ -12,13 +12,13 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from metasched.cli.arguments import UsageError, add_db, add_json, add_threads, seed
+from metasched.cli.arguments import UsageError, add_db, add_json, add_threads, seed, timed_target
+from metasched.cli.command import Console
 from metasched.graph.buckets.size_range import SizeRange
 from metasched.graph.inputs import random_inputs
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.database.database_registry import DatabaseURLs
@@ -126,7 +126,7 @@ def add_inputs(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default: %(default)s)")
 
 
-def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | NetworkOfSizes:
+def network_of(args: Namespace, console: Console, db: DatabaseURLs | None = None) -> Network | NetworkOfSizes:
     """The network that the arguments describe, scheduled by what was tuned in a database if one is given.
 
     Raises NetworkError, RefusedModel, DatabaseError for a database that is not there, and UsageError for what clashes.
@@ -147,7 +147,7 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
         values=_as_mapping("--value", args.values),
         shapes=_as_mapping("--shape", args.shapes),
         states=_as_mapping("--state", args.states),
-        target=Target.detect(args.threads),
+        target=timed_target(args, console),
         precision=args.precision,
         db=db,
         sizes=sizes,

@@ -15,7 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    network = network_of(args, args.db)
+    network = network_of(args, console, args.db)
     folder = network.export(args.folder)
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
     if args.json:

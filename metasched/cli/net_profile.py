@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    network = network_of(args, args.db)
+    network = network_of(args, console, args.db)
     profile = network.profile(runs=args.runs, **inputs_of(args, network))
     if args.json:
         console.print_json(profile.to_json())

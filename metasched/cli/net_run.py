@@ -90,7 +90,7 @@ class RunResult:
 
 
 def run(args: Namespace, console: Console) -> int:
-    result = _run_network(args)
+    result = _run_network(args, console)
     if args.json:
         console.print_json(_as_json(result))
     else:
@@ -98,14 +98,14 @@ def run(args: Namespace, console: Console) -> int:
     return DIFFERS if result.differs else 0
 
 
-def _run_network(args: Namespace) -> RunResult:
+def _run_network(args: Namespace, console: Console) -> RunResult:
     if args.tolerance is not None and not args.expect:
         raise UsageError(
             "--tolerance says how far outputs may be from those that are expected",
             hint="add --expect FILE.npz, which has them, or leave it out",
         )
     expected = load_arrays(args.expect) if args.expect else None
-    network = network_of(args, args.db)
+    network = network_of(args, console, args.db)
     inputs = inputs_of(args, network)
     start = time.perf_counter()
     results = network(**inputs)

@@ -40,7 +40,7 @@ def run(args: Namespace, console: Console) -> int:
         raise UsageError(
             f"--{view} is text, and --json has the summary, what each pass did and the tasks", hint="give one of them"
         )
-    network = network_of(args, args.db)
+    network = network_of(args, console, args.db)
     tasks = network.tasks(args.db)
     if args.json:
         console.print_json(_json(network, tasks))

@@ -57,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    network = network_of(args)
+    network = network_of(args, console)
     with ending_by_signal() as ending:
         report = network.tune(
             args.trials,

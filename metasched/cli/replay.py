@@ -16,6 +16,7 @@ from metasched.cli.arguments import (
     add_threads,
     inputs_of,
     program_of,
+    timed_target,
 )
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
@@ -32,7 +33,6 @@ from metasched.report.winner import profile_on_random_data
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace_files import form_of
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -88,7 +88,7 @@ def run(args: Namespace, console: Console) -> int:
     program = program_of(args)
     policy = policy_of(args)
     given = trace_named(args.trace) if args.trace else None
-    kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
+    kernel = kernel_of(program, given, args.db, timed_target(args, console), policy, args.allow)
     measured = measure(program, kernel, inputs) if args.check or args.time else None
     has_failed = measured is not None and measured.failure is not None
     outcome = ReplayResult(

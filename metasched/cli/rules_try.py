@@ -17,6 +17,7 @@ from metasched.cli.arguments import (
     positive,
     program_of,
     seed,
+    timed_target,
 )
 from metasched.cli.command import INTERRUPTED, Console, ending_by_signal
 from metasched.cli.progress_view import choose_view
@@ -32,7 +33,6 @@ from metasched.search.strategy_registry import DEFAULT_STRATEGY
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome, Rule, inside
 from metasched.space.rule_errors import describe_error, is_of_a_rule
-from metasched.target import Target
 
 NEVER_APPLIED = 1
 _POLL_S = 0.3
@@ -80,7 +80,7 @@ def run(args: Namespace, console: Console) -> int:
 def run_once(args: Namespace, console: Console) -> int:
     program = program_of(args)
     placement = place(args.rule, args.rules, args.at, args.instead_of)
-    target = Target.detect(args.threads)
+    target = timed_target(args, console)
     both = spaces(program, placement, target, args.seed, allow=args.allow)
     if args.json:
         console.print_json(_space_json(program.key, both))

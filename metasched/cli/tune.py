@@ -21,6 +21,7 @@ from metasched.cli.arguments import (
     positive,
     program_of,
     seconds,
+    timed_target,
 )
 from metasched.cli.command import Console, ending_by_signal
 from metasched.cli.kernels import TRACE_HELP, space_in
@@ -31,7 +32,6 @@ from metasched.report.progress_text import duration, failures
 from metasched.search.report import TuningReport
 from metasched.settings import DEFAULT_DATABASE
 from metasched.support.messages import counted
-from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
@@ -77,7 +77,7 @@ def run(args: Namespace, console: Console) -> int:
             strategy=args.strategy,
             model=args.model,
             runner=args.runner,
-            target=Target.detect(args.threads),
+            target=timed_target(args, console),
             allow=args.allow,
             knowledge=args.knowledge,
             inputs=inputs_of(args),

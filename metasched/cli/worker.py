@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 
-from metasched.cli.arguments import add_threads, positive
+from metasched.cli.arguments import add_threads, positive, timed_target
 from metasched.cli.command import Console
-from metasched.target import Target
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def run(args: Namespace, console: Console) -> int:
 
     address = SchedulerAddress.parse(args.address, TLSFiles.from_paths(args.tls_ca, args.tls_cert, args.tls_key))
     require_distributed()
-    target = Target.detect(args.threads)
+    target = timed_target(args, console)
     builders = args.builders or max(1, min(8, len(os.sched_getaffinity(0))))
     machine = ThisMachine(target, RunnerSettings(threads=target.threads, builders=builders))
     console.note(f"{target}\nyardsticks take {machine.greeting.pace}")

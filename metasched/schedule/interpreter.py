@@ -51,7 +51,7 @@ from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.tensor import Mismatch
 from metasched.schedule.tensor import intrinsics as known_intrinsics
 from metasched.schedule.tensor_fit import TensorFit, fits_of
-from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, require_handle
+from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, require_handle, require_steps
 from metasched.schedule.versions import current_form
 from metasched.support.messages import counted, did_you_mean, with_hint
 from metasched.target import Target, require_target
@@ -257,6 +257,7 @@ class Interpreter(PrimitiveMethods):
         primitive's own checks. A random number in them is left open. Raises MetaschedError for a choice of structure in
         them.
         """
+        require_steps("refusal", steps)
         try:
             steps(self.trial())
         except ScheduleError as error:

@@ -8,7 +8,7 @@ from textwrap import indent
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Expr, Var
-from metasched.ir.program import Program
+from metasched.ir.program import Program, require_program
 from metasched.ir.source_printer import print_params
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData
@@ -52,9 +52,12 @@ def problems_of(trace: TraceData, program: Program | None) -> tuple[TraceProblem
     Without a program: primitives, versions, arguments, handles and addresses. With one, the trace is run too: every
     decision out of support and every illegal step is reported. Steps that use results of a wrong line are skipped; the
     others are tried on the program without that line, and their messages note this.
+
+    Raises MetaschedError for what is no program.
     """
     found = _Static(trace).problems()
     if program is not None:
+        require_program(program)
         found += _Dynamic(trace, program, {problem.line for problem in found}).problems()
     return tuple(sorted(found, key=lambda problem: problem.line))
 

@@ -231,3 +231,11 @@ def require_handle(op: str, handle: object) -> None:
     """Raises ScheduleError for what is no handle, such as the name of a block."""
     if not isinstance(handle, BlockRV | LoopRV):
         raise ScheduleError(op, f"{handle!r} is no handle", hint="get_block(name) and get_loops(block) return them")
+
+
+def require_steps(op: str, steps: object) -> None:
+    """Raises ScheduleError for what is no function of a schedule, such as what a call of a primitive returned."""
+    if not callable(steps):
+        raise ScheduleError(
+            op, f"{steps!r} is no function of a schedule", hint=f"{op}(lambda s: s.compute_inline(block))"
+        )

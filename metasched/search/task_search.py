@@ -315,9 +315,9 @@ class TaskSearch:
         """
         self._goal, self._spent_patience = goal, None
         parts, room = self._parts, self._room(goal)
-        runner = self._runner()
         self._has_joined = True
-        parts.database.join(self.key, parts.claimant)
+        parts.database.join(self.key, parts.claimant)  # before workers start: it may be one that can only be read
+        runner = self._runner()
         made, trials = self._measuring.measured, self.known.trial_count
         at = self._open_search()
         batch = at.batch

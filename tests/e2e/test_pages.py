@@ -13,10 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import metasched as ms
 from docs.building.pages import places
 from metasched.cost.features import NAMES
 from metasched.cost.model import CostModel
 from metasched.cost.task_times import TaskTimes
+from metasched.schedule.batching import unchanged
+from metasched.schedule.context import Context
+from metasched.schedule.distributions.categorical import Categorical
+from metasched.schedule.kinds import Number
+from metasched.schedule.primitive import sampler
 from metasched.search.strategy_registry import StrategyInputs
 from tests.support.command_line import run as run_command
 from tests.support.pages import DOCS, PAGES, README, ROOT, TUTORIALS, fenced, kept_workers, run, title
@@ -34,6 +40,17 @@ MODULES = [text for page in PAGES for text in fenced(page) if text.startswith("m
 
 def test_the_example_is_short() -> None:
     assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 12
+
+
+def test_the_sampler_that_a_page_shows_says_what_it_needs() -> None:
+    (code,) = (block for block in fenced(DOCS / "how_to" / "write_a_part.md", "py") if "def sample_power(" in block)
+    names: dict[str, Any] = {"sampler": sampler, "unchanged": unchanged, "Context": Context, "Number": Number}
+    names |= {"Categorical": Categorical, "ScheduleError": ms.ScheduleError}
+    exec(code, names)
+    sample_power = names["sample_power"]
+    assert sample_power(None, 9) == Categorical((1, 2, 4, 8), (0.25,) * 4)
+    with pytest.raises(ms.ScheduleError, match="largest is 0; it is at least 1\n  hint: 1 is the least power of two"):
+        sample_power(None, 0)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 import pytest
@@ -53,6 +54,14 @@ def test_text_is_sorted() -> None:
 def test_bad_text(text: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         Target.parse(text)
+
+
+@pytest.mark.parametrize("given", ["f32", 32, None])
+def test_what_is_no_element_type_has_no_lanes(given: Any) -> None:
+    with pytest.raises(
+        TargetError, match=rf"`dtype` is {given!r}, not a DType\n  hint: make one by metasched[.]dtypes"
+    ):
+        SMALL.lanes(given)
 
 
 def test_vector_registers() -> None:

@@ -7,7 +7,7 @@ node, whatever its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -81,6 +81,8 @@ class _Rows:
         self._site = site
         self._operands = [value for value in site.inputs if value is not None and value.count is not None]
         self._counts = {value.name: value.count for value in self._operands if value.count is not None}
+        # Values of as many elements as their type says: the other operands, and what is computed of these alone.
+        self._known = {value.name for value in site.inputs if value is not None and value.count is None}
         self._others: dict[str, str] = {}
 
     def follow(self, node: Node) -> None:
@@ -88,6 +90,8 @@ class _Rows:
         other = next((self._others[name] for name in node.inputs if name in self._others), None)
         given = {name: self._counts[name] for name in node.inputs if name in self._counts}
         if other is None and not given:
+            if not self._known.isdisjoint(node.inputs):
+                self._known.update(node.outputs)
             return
         try:
             if other is not None:
@@ -107,7 +111,8 @@ class _Rows:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if stages is None:
             raise _OtherRows("it is read as a whole")
-        return _counts_of_program(stages, node, given, self._site.builder.is_same_value)
+        known = {buffer for buffer, name in zip(stages.inputs, node.inputs, strict=True) if name in self._known}
+        return _counts_of_program(stages, node, given, known, self._site.builder.is_same_value)
 
     def result(self, value: GraphValue) -> GraphValue:
         """A result with its size. Raises Unsupported where it has none."""
@@ -127,14 +132,17 @@ class _Rows:
 
 
 def _counts_of_program(
-    stages: Stages, node: Node, given: Mapping[str, ValueCount], alike: _Alike
+    stages: Stages, node: Node, given: Mapping[str, ValueCount], known: Set[str], alike: _Alike
 ) -> dict[str, ValueCount]:
-    """The sizes of the outputs of a program, by their names, for those of inputs."""
+    """The sizes of the outputs of a program, by their names, for those of inputs; `known` are inputs of known sizes."""
     counts = {buffer: given[name] for buffer, name in zip(stages.inputs, node.inputs, strict=True) if name in given}
     for stage in stages.stages:
         count = _count_of_stage(stage, stages.types, counts, alike)
         if count is not None:
+            _refuse_known_sizes(stage, stages.types, known, count.axis)
             counts |= dict.fromkeys(stage.targets, count)
+        elif any(read.buffer in known for read in reads(stage.value)):
+            known = known | frozenset(stage.targets)
     named = zip(stages.outputs, node.outputs, strict=True)
     return {name: counts[buffer] for buffer, name in named if buffer in counts}
 
@@ -149,6 +157,19 @@ def _count_of_stage(
     if any(one.axis != found[0].axis or not alike(one.number, found[0].number) for one in found):
         raise _OtherRows("it is read together with another one, of another size, or in another order")
     return found[0] if found else None
+
+
+def _refuse_known_sizes(stage: Stage, types: Mapping[str, ValueType], known: Set[str], axis: int) -> None:
+    """Refuse several elements, a known number, beside as many as data decide: those may be one, which goes with each.
+
+    Raises _OtherRows.
+    """
+    name, extent = stage.axes[axis].name, types[stage.buffer].shape[axis]
+    for read in reads(stage.value) if extent > 1 else ():
+        if read.buffer in known and any(isinstance(place, Name) and place.name == name for place in read.indices):
+            raise _OtherRows(
+                f"it is read together with another one, of {extent}, where there may be fewer, or just one"
+            )
 
 
 def _count_of_read(read: Read, stage: Stage, types: Mapping[str, ValueType], count: ValueCount) -> ValueCount:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from argparse import ArgumentTypeError, Namespace
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.cli.arguments import UsageError, input_range, inputs_of, params, positive, setting
+from metasched.cli.arguments import UsageError, input_range, inputs_of, params, positive, setting, timed_target
 from metasched.cli.command import Command, Console, Implementation
 from metasched.cli.main import COMMANDS, build_parser, main
 
@@ -89,6 +90,18 @@ def test_output_that_cannot_be_written_is_no_matter_of_temporary_files() -> None
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     said = "metasched show: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_more_threads_than_cores_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3})
+    for threads, noted in (
+        (2, ""),
+        (9999, "warning: kernels run with 9999 threads on 2 cores that this process may use; --threads 2 gives each a"),
+    ):
+        err = io.StringIO()
+        assert timed_target(Namespace(threads=threads), Console(io.StringIO(), err)).threads == threads
+        assert err.getvalue().startswith(noted)
+        assert bool(err.getvalue()) == bool(noted)
 
 
 def test_searches_of_programs_and_networks_share_options() -> None:

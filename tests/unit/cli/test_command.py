@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -15,6 +17,7 @@ from metasched.cli.command import (
     Console,
     Implementation,
     Terminated,
+    ending_at_once,
     ending_by_signal,
 )
 from metasched.cli.main import main
@@ -58,6 +61,35 @@ def test_it_ends_what_was_started_without_ctrl_c() -> None:
     try:
         with pytest.raises(Terminated), ending_by_signal():
             signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+ENDED_AT_ONCE = """
+import io, signal, sys
+from metasched.cli.command import Console, ending_at_once
+
+with ending_at_once(Console()):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except BaseException as error:
+        raise ImportError("as NumPy makes of it") from error
+"""
+
+
+def test_ctrl_c_while_modules_are_imported_ends_the_process_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDED_AT_ONCE], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "interrupted\n")
+
+
+def test_ctrl_c_is_what_it_was_after_arguments_are_read() -> None:
+    with ending_at_once(Console()):
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ending_at_once(Console()):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
 

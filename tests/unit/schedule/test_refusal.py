@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import metasched as ms
@@ -19,6 +21,12 @@ def test_steps_that_are_legal_have_no_refusal_and_leave_no_mark(sch: ms.Schedule
     before = (sch.func, sch.trace, sch.sites)
     assert sch.refusal(lambda s: s.reverse_compute_at(relu, s.get_loops(dense)[0])) is None
     assert (sch.func, sch.trace, sch.sites) == before
+
+
+def test_what_is_no_function_of_a_schedule_is_told(sch: ms.Schedule) -> None:
+    steps: Any = 5
+    with pytest.raises(ms.ScheduleError, match=r"refusal: 5 is no function of a schedule\n  hint: refusal\(lambda s"):
+        sch.refusal(steps)
 
 
 def test_the_refusal_is_the_primitives_own(sch: ms.Schedule) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import metasched as ms
@@ -80,6 +82,14 @@ def test_what_running_tells(old: str, new: str, line: int, reason: str) -> None:
     found = problems(GOOD.replace(old, new).replace("reorder(i0, j, k, i1)", "reorder(i0, j, i1)"))
     assert [n for n, _ in found] == [line]
     assert found[0][1].startswith(reason)
+
+
+def test_what_is_no_program_is_told() -> None:
+    trace = ms.Schedule(program()).trace
+    given: Any = "matmul"
+    for ask in (trace.problems, trace.validate):
+        with pytest.raises(ms.MetaschedError, match=r"`program` is a str, not a Program\n  hint: make one by"):
+            ask(given)
 
 
 def test_mistakes_are_gathered(golden: object) -> None:

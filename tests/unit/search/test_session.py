@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from metasched.cost.model import CostModel
+from metasched.database import sqlite
 from metasched.database.base import Database
 from metasched.database.best import best_of, best_record
 from metasched.database.database_registry import open_database
-from metasched.database.record import NO_TRIAL, Record, Role, TaskKey
+from metasched.database.record import NO_TRIAL, DatabaseError, Record, Role, TaskKey
+from metasched.measure.executor_registry import OpenedOnce
 from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.report.progress import Progress
@@ -64,6 +66,26 @@ def test_the_same_call_again_opens_nothing(database: Database) -> None:
         (report,) = session.run(trials=20)
     assert (report.records, report.measured, task.made) == (20, 0, 0)
     assert report.best is not None
+
+
+def test_a_database_that_may_not_be_written_is_reported_before_anything_is_made_or_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/kept.db"
+    with open_database(url) as database:
+        tuned(database, 20, ToyRunner(ToySpace()))
+    monkeypatch.setattr(sqlite, "_may_write", lambda file: not file.exists())
+    task = ToyTask(ToySpace())
+    monkeypatch.setattr(OpenedOnce, "open_runner", lambda _: pytest.fail("workers are started"))
+    with TuningSession([task], db=url, strategy=strategy, progress=False, guess=False) as session:
+        (report,) = session.run(trials=20)  # which adds nothing
+        assert report.records == 20
+    with (
+        pytest.raises(DatabaseError, match="readonly database"),
+        TuningSession([task], db=url, strategy=strategy, progress=False, guess=False) as session,
+    ):
+        session.run(trials=40)
+    assert task.made == 0
 
 
 def test_a_run_in_two_parts_measures_what_one_run_does(tmp_path: Path) -> None:

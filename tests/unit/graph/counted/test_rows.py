@@ -141,6 +141,42 @@ def test_what_does_not_go_by_rows_is_refused(made: Any, reason: str) -> None:
     assert [refusal.op for refusal in caught.value.refusals] == [made.op_type]
 
 
+KNOWN_PLACES = {**KNOWN, "per_row": np.arange(60, dtype=np.float32), "row": np.float32([7])}
+
+
+@pytest.mark.parametrize(
+    "combined",
+    [
+        [node("Add", "some per_row", "Y")],
+        [node("Less", "per_row some", "Y")],
+        [
+            node("Cast", "per_row", "whole", to=7),
+            node("Cast", "some", "others", to=7),
+            node("Mul", "whole others", "Y"),
+        ],
+        [
+            node("Unsqueeze", "some one", "rows_of_one"),
+            node("Unsqueeze", "per_row one", "all"),
+            node("Mul", "all rows_of_one", "Y"),
+        ],
+    ],
+    ids=["Add", "Less", "cast", "columns"],
+)
+def test_one_row_is_not_repeated_for_as_many_as_are_known(combined: list[Any]) -> None:
+    """ONNX repeats it, and calls another number of rows than there are elements an error."""
+    given = model([*HOLDS, node("GatherND", "x rows", "some"), *combined], [value("x", X)], ["Y"], KNOWN_PLACES)
+    with pytest.raises(
+        ms.RefusedModel, match="read together with another one, of 60, where there may be fewer"
+    ) as caught:
+        ms.load_onnx(given)
+    assert [refusal.op for refusal in caught.value.refusals] == [combined[-1].op_type]
+
+
+def test_one_element_is_repeated_for_as_many_rows_as_data_decide() -> None:
+    nodes = [*HOLDS, node("GatherND", "x rows", "some"), node("Add", "some row", "Y")]
+    np.testing.assert_array_equal(ms.load_onnx(model(nodes, [value("x", X)], ["Y"], KNOWN_PLACES))(X), X[X > 0] + 7)
+
+
 def test_exports_and_networks_on_disk_return_as_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METASCHED_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "m.onnx"
