@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from metasched.rules.facts import Factored, Tiled
@@ -19,6 +20,7 @@ def rolling(
     largest: int = 64,
     widths: tuple[int, ...] = (16, 64, 256),
     tiny: int = 1 << 16,
+    near: float = 0.5,
 ) -> ms.Skip | None:
     """Compute what a stencil reads row by row in strips, and keep only the rows that its next row reads again.
 
@@ -33,15 +35,21 @@ def rolling(
         largest: the most rows of a strip.
         widths: the possible numbers of columns that a reduction computes together.
         tiny: instances below which threads take longer to start than they gain.
+        near: the share of the first cache in which rows are near enough without a window: finding their places in one
+            takes longer.
     """
     info = sch.describe(block)
     reason = _find_obstacle(sch, block, info, tiny)
     if reason is not None:
         return ms.skip(reason)
-    rolls = [partial(_roll, block=block, info=info, row=n, largest=largest, widths=widths) for n in _dimensions(info)]
-    steps = next((roll for roll in rolls if sch.refusal(roll) is None), None)
-    if steps is None:
+    rolls = {
+        n: partial(_roll, block=block, info=info, row=n, largest=largest, widths=widths) for n in _dimensions(info)
+    }
+    rows, steps = next(((n, roll) for n, roll in rolls.items() if sch.refusal(roll) is None), (None, None))
+    if rows is None or steps is None:
         return ms.skip("no rows that it reads are read again by its next row")
+    if _bytes_of_rows(sch, info, rows) <= near * sch.target.l1:
+        return ms.skip("all rows that it reads fit into the first cache together")
     if sch.choose("rows", [ROLLING, APART]) == ROLLING:
         steps(sch)
     return None
@@ -77,6 +85,15 @@ def _producers(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
         if other.readers and not other.output and set(other.readers) <= set(found):
             found.append(name)
     return found[1:]
+
+
+def _bytes_of_rows(sch: ms.Schedule, info: ms.BlockInfo, row: int) -> int:
+    """Bytes of what producers compute along all dimensions from one on."""
+    total = 0
+    for name in _producers(sch, info):
+        other = sch.describe(sch.get_block(name))
+        total += other.dtype.bytes * math.prod(it.extent or 1 for it in other.spatial[row:])
+    return total
 
 
 def _roll(

@@ -22,13 +22,15 @@ def scatter(
     copies: tuple[int, ...] = (4, 2, 8),
     near: int = 1 << 14,
     tiny: int = 1 << 14,
+    strip: int = 64,
 ) -> ms.Skip | None:
     """Add each term at the place that data says it belongs to, instead of comparing it with every place.
 
     Applies to reductions whose terms are under a condition that a place equals one of the result's indices: histograms,
     sums of what falls into cells or segments, products with one-hot matrices, gradients of embeddings. Indices that the
-    place does not depend on are innermost, and it is found once for all of them. Where threads have nothing else to
-    share, each has sums of its own of strips of the terms (`rfactor`), which are added up at the end, and so have
+    place does not depend on are innermost, and it is found once for all of them. Where it depends on neighbouring
+    elements, the terms of a strip of these are taken in turns, as they lie in memory. Where threads have nothing else
+    to share, each has sums of its own of strips of the terms (`rfactor`), which are added up at the end, and so have
     neighbouring terms, as two terms for one place would wait for one another. For few places it is a structural choice:
     scattered, or compared, which vectors do for several places at a time.
 
@@ -39,6 +41,7 @@ def scatter(
         copies: the possible numbers of neighbouring terms that have sums of their own.
         near: the most bytes of a result for neighbouring terms to have sums of their own.
         tiny: terms below which threads take longer to start than they gain.
+        strip: the most neighbouring elements whose terms are taken in turns.
     """
     info = sch.describe(block)
     if not info.places:
@@ -49,7 +52,7 @@ def scatter(
     if found.extent < fewest:
         return ms.skip(f"it has so few places ({found.extent}) that comparing takes no longer")
     alone = found.only_terms and sch.facts(block, Threaded) is None
-    limits = _Limits(strips, copies, near, tiny)
+    limits = _Limits(strips, copies, near, tiny, strip)
 
     def steps(on: ms.Schedule) -> None:
         if info.sum_block:
@@ -57,7 +60,7 @@ def scatter(
         if alone and info.initialises and (info.size(info.reduction) or 0) >= limits.tiny:
             _sum_strips(on, block, info, limits)
         else:
-            _place(on, block)
+            _place(on, block, limits)
 
     refusal = sch.refusal(steps)
     if refusal is not None:
@@ -75,18 +78,21 @@ class _Limits:
     copies: tuple[int, ...]
     near: int
     tiny: int
+    strip: int
 
 
 @dataclass(frozen=True)
 class _Nest:
     """The loops that hold nothing but the block: those around the loops over places, these, and those inside.
 
-    `extent` is how many places there are. `only_terms` says that threads have nothing to share but terms.
+    `neighbours` is the loop around that goes over neighbouring elements, each of which has terms of its own. `extent`
+    is how many places there are. `only_terms` says that threads have nothing to share but terms.
     """
 
     around: tuple[ms.LoopRV, ...]
     places: tuple[ms.LoopRV, ...]
     inside: tuple[ms.LoopRV, ...]
+    neighbours: ms.LoopRV | None
     extent: int
     only_terms: bool
 
@@ -115,19 +121,24 @@ def _nest_of(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shared: ms
     alone = not any((it.extent or 0) >= enough for it in moving) and (info.size(tuple(moving)) or 0) < enough
     only_terms = alone and not all(it.reduces for it in placed)
     around = [handle for handle, _ in others if handle not in inside]
-    return _Nest(tuple(around), tuple(places), tuple(inside), extent, only_terms)
+    neighbours = next((handle for handle, its in others if handle in around and its == (info.spatial[-1],)), None)
+    return _Nest(tuple(around), tuple(places), tuple(inside), neighbours, extent, only_terms)
 
 
 def _decides(info: ms.BlockInfo, it: ms.IterInfo) -> bool:
     return any(it.name in used for used in info.places.values())
 
 
-def _place(sch: ms.Schedule, block: ms.BlockRV, shared: ms.LoopRV | None = None) -> None:
+def _place(sch: ms.Schedule, block: ms.BlockRV, limits: _Limits, shared: ms.LoopRV | None = None) -> None:
     """Put the loops over places inside those that decide them and the one that threads share, and run them at the place
     of each term."""
     found = _nest_of(sch, block, sch.describe(block), shared)
     assert found is not None
-    sch.reorder(*found.around, *found.places, *found.inside)
+    around = list(found.around)
+    if found.neighbours is not None and found.neighbours != shared:
+        strip, within = sch.split(found.neighbours, [None, limits.strip])
+        around = [strip if loop == found.neighbours else loop for loop in around] + [within]
+    sch.reorder(*around, *found.places, *found.inside)
     for loop in reversed(found.places):
         sch.scatter(loop)
 
@@ -165,7 +176,7 @@ def _sum_strips(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, limits:
         whole, partial = partial, sch.rfactor(near)
         sch.add_fact(whole, Factored())
     sch.add_fact(partial, Factored())
-    _place(sch, partial, strip)
+    _place(sch, partial, limits, strip)
     if near is not None:
         sch.unroll(near)
     sch.parallel(strip)

@@ -11,6 +11,8 @@ import metasched as ms
 
 # Rows that vectors have room for, for each row that there is, up to which tails cost less than following saves.
 _MOST_ROOM = 1.25
+# Terms of a row from which on lanes along it are folded: fewer are not reduced so.
+_FEWEST_TERMS = 4
 
 
 @ms.rule
@@ -22,14 +24,16 @@ def short_sums(
     terms: int = 16,
     rows: tuple[int, ...] = (8, 16, 32),
     lanes: int = 64,
+    row_terms: int = 40,
 ) -> ms.Skip | None:
     """Let vectors go over whole rows of a few elements, each of which is a sum of few terms.
 
     So it is where a small matrix is applied to each of many points or pixels: as tiles, its results would fill a part
     of a vector. What a row sums lies near by, and is loaded as vectors and shuffled; the matrix is a pattern that all
     vectors share. The terms are unrolled. An element-wise block that alone reads the sums follows in the same vectors,
-    where these are whole or nearly all of them. Whether vectors take several rows is a structural choice, how many a
-    random variable.
+    where these are whole or nearly all of them. So it is, too, where short rows are reduced to an element each, such as
+    the largest of ten scores: lanes along a row would be folded for each. Whether vectors take several rows is a
+    structural choice, how many a random variable.
 
     Few operators: those of the library sum over more than a vector has.
 
@@ -38,8 +42,13 @@ def short_sums(
         terms: terms of a sum, at most.
         rows: the possible rows of a vector.
         lanes: the most lanes that a vector may have.
+        row_terms: terms of a row that is reduced to an element, at most.
     """
     info = sch.describe(block)
+    if _reduces_rows(sch, block, info, most, row_terms):
+        if sch.choose("rows of a vector", [SEVERAL, ms.LEFT_ALONE]) == SEVERAL:
+            _reduce_rows(sch, block, info, rows)
+        return None
     reason = _find_obstacle(sch, block, info, most, terms)
     if reason is not None:
         return ms.skip(reason)
@@ -65,6 +74,40 @@ def short_sums(
         sch.unroll(loop)
     _vectorize(sch, block, along, within, count * inner.extent)
     return None
+
+
+def _reduces_rows(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int, terms: int) -> bool:
+    """Whether short rows that lie one after another are reduced to an element each, and nothing has scheduled that."""
+    if not info.reduces or not info.trivial or not info.spatial or info.places:
+        return False
+    if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
+        return False
+    count = prod(it.extent or terms + 1 for it in info.reduction)
+    outer = info.spatial[-1]
+    within = frozenset(it.name for it in info.reduction)
+    return (
+        list(info.iters) == [*info.spatial, *info.reduction]
+        and _FEWEST_TERMS <= count <= terms
+        and (outer.extent or 0) >= most * _FEWEST_TERMS
+        and any(outer.name in read.iters for read in info.reads)
+        and all(_ends_in_row(read, outer.name, within, terms) for read in info.reads)
+    )
+
+
+def _ends_in_row(read: ms.ReadInfo, outer: str, within: frozenset[str], terms: int) -> bool:
+    """Whether neighbouring rows read rows that are neighbours, of few elements, or the same of them."""
+    return bool(read.uses) and read.uses[-1] == within and reads_near_by(read, outer, within, terms)
+
+
+def _reduce_rows(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, rows: tuple[int, ...]) -> None:
+    along, *terms = sch.get_loops(block)[len(info.spatial) - 1 :]
+    count = sch.sample_categorical(list(rows), name="rows")
+    around, within = sch.split(along, [None, count])
+    sch.reorder(around, *terms, within)
+    for loop in terms:
+        sch.unroll(loop)
+    sch.vectorize(within, lanes=count)
+    sch.add_fact(block, Vectorized())
 
 
 def _vectorize(sch: ms.Schedule, block: ms.BlockRV, along: ms.LoopRV, within: ms.LoopRV, lanes: ms.Int) -> None:

@@ -25,6 +25,7 @@ from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
+from metasched.runtime.addresses import data_pointer
 from metasched.support.by_identity import Itself
 from metasched.support.data_classes import dataclass
 
@@ -180,6 +181,8 @@ class GraphBuilder:
         self._folding = folding or Folding()
         self._types: dict[str, ValueType] = {}
         self._constants: dict[str, Array] = {}
+        # By where they are, which they stay as long as the arrays are kept.
+        self._constants_at: dict[Hashable, str] = {}
         self._nodes: list[Node] = []
         self._makers: dict[str, tuple[Node, int]] = {}
         self._inputs: list[str] = []
@@ -223,10 +226,15 @@ class GraphBuilder:
         return GraphValue(self._add_value(like, type_), type_, depends=depends)
 
     def constant(self, name: str, array: Array, type_: ValueType) -> GraphValue:
-        """A value that is known."""
-        own = self._add_value(name, type_)
-        self._constants[own] = array
-        return GraphValue(own, type_, array)
+        """A value that is known. Elements that are at one place in memory, such as some rows of weights that each step
+        of a layer reads, are one value.
+        """
+        place = (data_pointer(array), array.strides, type_)
+        own = self._constants_at.get(place)
+        if own is None:
+            own = self._constants_at[place] = self._add_value(name, type_)
+            self._constants[own] = array
+        return GraphValue(own, type_, self._constants[own])
 
     def view(self, origin: NodeOrigin, operand: GraphValue, shape: tuple[int, ...]) -> GraphValue:
         """An operand's elements in another shape."""

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, as_int, linear, simplify, substitute
+from metasched.ir.affine import ONE, NotAffine, as_int, const, linear, simplify, substitute
 from metasched.ir.coverage import elements_of, instances
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Roll, Var
 from metasched.support.data_classes import dataclass
 
 
@@ -111,9 +111,9 @@ def _early_replacements(func: Func, found: RollingBuffer) -> Iterator[str]:
 
 
 def amortise_rolling(func: Func) -> Func:
-    """`func` with blocks that write rolling buffers computing only new elements in each iteration, even the first.
+    """`func` with blocks that write rolling buffers computing as many elements in each iteration as they do on average.
 
-    For estimates of work: the loop over the window has as many iterations as the window moves.
+    For estimates of work: the first iteration computes the whole window, and each other one as much as it moves.
     """
     for found in rolling_buffers(func):
         loop = _window_loop(func, found)
@@ -123,8 +123,17 @@ def amortise_rolling(func: Func) -> Func:
             kept = tuple(g for g in block.guards if not (isinstance(g, Binary) and g.op is BinOp.OR))
             func = query.replace_stmt(func, block, replace(block, guards=kept))
             loop = query.find_loop(func, loop.var)
-            func = query.replace_stmt(func, loop, replace(loop, extent=roll.step))
+            func = query.replace_stmt(func, loop, replace(loop, extent=_mean_progress(roll, found.between)))
     return func
+
+
+def _mean_progress(roll: Roll, between: tuple[For, ...]) -> Expr:
+    """Rows that an iteration computes on average, rounded to the nearest number."""
+    runs: Expr = ONE
+    for loop in between:
+        runs = runs * loop.extent
+    computed = roll.window + (runs - ONE) * roll.step
+    return simplify(Binary(BinOp.FLOORDIV, computed + Binary(BinOp.FLOORDIV, runs, const(2)), runs))
 
 
 def _window_loop(func: Func, found: RollingBuffer) -> For | None:

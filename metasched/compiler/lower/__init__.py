@@ -127,7 +127,7 @@ def lower_counted(func: Func, target: Target, most: int) -> tuple[lir.LoopProgra
 def _lower_to_nest(func: Func, target: Target) -> _LoweredNest:
     names = NameSupply(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
-    nest = place_inits(nest, names)
+    nest = place_inits(nest, names, target)
     func, nest = sum_in_blocks(func, nest, names)
     budget = Budget(accumulator_registers(target.registers))
     func, nest = apply_layouts(func, nest)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.counted.rows import run_summed
@@ -12,6 +16,15 @@ from metasched.graph.text import at, broadcast, cast, declare_buffer, indices, o
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
+
+# The names of the operands of a contraction: as many as it may have.
+_OPERANDS = "ABCDEFGH"
+# Of how many operations at most a contraction is done in several steps, of those of all at once: steps write and read
+# what is between them.
+_FEWER = 0.6
+_MOST_LETTERS = 26
+# Of how many operands at most all orders are compared.
+_MOST_ORDERED = 5
 
 
 @node_type("MatMul", counts=True)
@@ -147,27 +160,69 @@ def _einsum(site: NodeSite) -> Results:
             if extents.setdefault(letter, extent) not in (extent, 1) and extent != 1:
                 raise Unsupported(f"`{letter}` is {extents[letter]} and {extent}")
             extents[letter] = max(extents[letter], extent)
-    letters = "ABCDEFGH"[: len(operands)]
-    if len(operands) > len(letters):
-        raise Unsupported(f"it has more than {len(letters)} operands")
-    dtype = operands[0].type.dtype
+    if len(operands) > len(_OPERANDS):
+        raise Unsupported(f"it has more than {len(_OPERANDS)} operands")
+    terms = list(zip(inputs, operands, strict=True))
+    wide = operands[0].type.dtype.compute
+    for chosen in _order(inputs, result, extents):
+        taken = [terms.pop(n) for n in sorted(chosen, reverse=True)][::-1]
+        needed = {*result, *(letter for subscript, _ in terms for letter in subscript)}
+        left = "".join(letter for letter in extents if letter in needed and any(letter in s for s, _ in taken))
+        terms.append((left, _contract(site, taken, left, extents, wide)))
+    return (_contract(site, terms, result, extents, operands[0].type.dtype),)
+
+
+def _order(inputs: list[str], result: str, extents: dict[str, int]) -> list[tuple[int, ...]]:
+    """Which operands to multiply and sum first, those of each step by their places in what is left, with the result of
+    a step behind the others; none where all at once takes about as few operations.
+    """
+    names = {letter: chr(ord("a") + n) for n, letter in enumerate(extents)}
+    whole = math.prod(extents.values())
+    if len(inputs) < 3 or len(names) > _MOST_LETTERS or not whole:
+        return []
+    texts = ["".join(names[letter] for letter in subscript) for subscript in (*inputs, result)]
+    shapes = [np.broadcast_to(np.int8(0), [extents[letter] for letter in subscript]) for subscript in inputs]
+    equation = f"{','.join(texts[:-1])}->{texts[-1]}"
+    search = "optimal" if len(inputs) <= _MOST_ORDERED else "greedy"
+    _, *steps = np.einsum_path(equation, *shapes, optimize=(search, whole))[0]
+    left, operations = list(inputs), 0
+    for step in steps:
+        taken = "".join(left.pop(n) for n in sorted(step, reverse=True))
+        operations += math.prod(extents[letter] for letter in set(taken))
+        left.append("".join(letter for letter in set(taken) if letter in result + "".join(left)))
+    return steps[:-1] if operations < _FEWER * whole else []
+
+
+def _contract(
+    site: NodeSite, terms: list[tuple[str, GraphValue]], result: str, extents: dict[str, int], dtype: DType
+) -> GraphValue:
+    """The product of some operands, each with its letters, summed over all letters but those of the result."""
     wide = dtype.compute
+    inputs, operands = [subscript for subscript, _ in terms], [x for _, x in terms]
     parts = [
-        cast(read(name, x.shape, [_index(s) for s in subscript], tuple(extents[s] for s in subscript)), dtype, wide)
-        for name, x, subscript in zip(letters, operands, inputs, strict=True)
+        cast(read(name, x.shape, _named(subscript), _sizes(subscript, extents)), x.type.dtype, wide)
+        for name, (subscript, x) in zip(_OPERANDS, terms, strict=False)
     ]
     text = " * ".join(parts)
     summed = sorted(set("".join(inputs)) - set(result))
-    left, shape = at("Y", [_index(s) for s in result]), tuple(extents[s] for s in result)
+    left, shape = at("Y", _named(result)), _sizes(result, extents)
     if summed:
         text = f"sum[{', '.join(f'{_index(s)} < {extents[s]}' for s in summed)}]({text})"
-    given = dict(zip(letters, operands, strict=True))
+    given = dict(zip(_OPERANDS, operands, strict=False))
     type_ = ValueType(dtype, shape)
     if wide is dtype or not summed:
-        return (site.single([f"{left} = {text if wide is dtype else f'{dtype}({text})'}"], type_, **given),)
-    total = at("T", [_index(s) for s in result])
+        return site.single([f"{left} = {text if wide is dtype else f'{dtype}({text})'}"], type_, **given)
+    total = at("T", _named(result))
     stages = [declare_buffer("T", ValueType(wide, shape)), f"{total} = {text}", f"{left} = {dtype}({total})"]
-    return (site.single(stages, type_, **given),)
+    return site.single(stages, type_, **given)
+
+
+def _named(subscript: str) -> list[str]:
+    return [_index(letter) for letter in subscript]
+
+
+def _sizes(subscript: str, extents: dict[str, int]) -> tuple[int, ...]:
+    return tuple(extents[letter] for letter in subscript)
 
 
 def _index(letter: str) -> str:

@@ -16,7 +16,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import entry_of, slice_axes
 from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, indices, real
+from metasched.graph.text import at, cast, indices, operand_text, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -192,9 +192,7 @@ def rotary_embedding(site: NodeSite) -> Results:
     if site.flag("is_packed_batching"):
         raise Unsupported("its texts are packed")
     if x.rank == 4:
-        turned = call_node(site, "Transpose", x, perm=(0, 2, 1, 3))
-        made = rotate_heads(site, turned, places, (cosines, sines))
-        return (call_node(site, "Transpose", made, perm=(0, 2, 1, 3)),)
+        return (rotate_heads(site, x, places, (cosines, sines), length_axis=2),)
     batch, length, width = x.shape
     part = int(site.attribute("rotary_embedding_dim"))
     heads = int(site.attribute("num_heads")) if part else width // (2 * cosines.shape[1])
@@ -205,24 +203,37 @@ def rotary_embedding(site: NodeSite) -> Results:
 
 
 def rotate_heads(
-    site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]
+    site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue], length_axis: int = 1
 ) -> GraphValue:
-    """Heads of batch x places x heads x size, turned; a single place is that of the first."""
-    batch, length, heads, size = x.shape
+    """Heads of batch x places x heads x size, turned, or with places along another axis; a single place is that of the
+    first.
+    """
+    length, size = x.shape[length_axis], x.shape[-1]
     half = tables[0].shape[1]
     if places.type.size == 1 and places.rank == 1:
         counted = site.constant(np.arange(length, dtype=np.int64).reshape(1, length), DType.I64)
         places = call_node(site, "Add", site.view(places, (1, 1)), counted)
-    cos, sin = (call_node(site, "Gather", table, places, axis=0) for table in tables)
-    cos, sin = (site.view(part, (*places.shape, 1, half)) for part in (cos, sin))
-    by = 2 if site.flag("interleaved") or site.flag("rotary_interleaved") else 1
-    first, second = (slice_axes(site, x, {3: (start, by, half)}) for start in ((0, 1) if by == 2 else (0, half)))
-    parts = [
+    angles = (places.shape[0], *places.shape[1:], 1, half) if length_axis == 1 else (places.shape[0], 1, length, half)
+    cos, sin = (site.view(call_node(site, "Gather", table, places, axis=0), angles) for table in tables)
+    parts = [slice_axes(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
+    if site.flag("interleaved") or site.flag("rotary_interleaved"):
+        return call_node(site, "Concat", _rotate_pairs(site, x, cos, sin), *parts, axis=3)
+    first, second = (slice_axes(site, x, {3: (start, 1, half)}) for start in (0, half))
+    turned = [
         site.elementwise("{0} * {1} - {2} * {3}", first, cos, second, sin),
         site.elementwise("{0} * {1} + {2} * {3}", second, cos, first, sin),
     ]
-    if by == 2:
-        pairs = [site.view(part, (*part.shape, 1)) for part in parts]
-        parts = [site.view(call_node(site, "Concat", *pairs, axis=4), (batch, length, heads, 2 * half))]
-    rest = [slice_axes(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
-    return call_node(site, "Concat", *parts, *rest, axis=3)
+    return call_node(site, "Concat", *turned, *parts, axis=3)
+
+
+def _rotate_pairs(site: NodeSite, x: GraphValue, cos: GraphValue, sin: GraphValue) -> GraphValue:
+    """Pairs of neighbours turned: each element is read beside the other one of its pair, as vectors read both."""
+    *around, half = (*x.shape[:3], cos.shape[-1])
+    whole = slice_axes(site, x, {3: (0, 1, 2 * half)}) if x.shape[-1] > 2 * half else x
+    over, shape = indices(5), (*around, half, 2)
+    angle = [operand_text(name, part, over[:4], shape[:4]) for name, part in (("C", cos), ("S", sin))]
+    own, other = at("X", over), at("X", (*over[:4], f"1 - {over[4]}"))
+    text = f"{own} * {angle[0]} + {other} * ({angle[1]} if {over[4]} >= 1 else -{angle[1]})"
+    pairs = site.view(whole, shape)
+    made = site.single([f"{at('Y', over)} = {text}"], ValueType(x.type.dtype, shape), X=pairs, C=cos, S=sin)
+    return site.view(made, (*around, 2 * half))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -17,8 +18,8 @@ from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
 
-# Of how many comparisons at most largest elements are found one dimension after another, of those of all at once; and
-# where windows are apart, as what is between the dimensions is written and read for few of them.
+# Of how many elements at most windows are reduced one dimension after another, of those of all at once; and where
+# windows are apart, as what is between the dimensions is written and read for few of them.
 _FEWER, _FEWER_APART = 0.6, 0.4
 
 
@@ -52,42 +53,60 @@ def _parts(windows: Windows) -> tuple[list[str], str, str]:
 def max_pool(site: NodeSite) -> Results:
     x = site.operand(0)
     windows = _windows(site, x)
-    places, ranges, met = _parts(windows)
-    over = indices(len(windows.inputs), "h")
     type_ = ValueType(x.type.dtype, (*x.shape[:2], *windows.outputs))
-    element = at("A", ("n", "c", *places))
     if site.wants(1):
         return _pool_with_positions(site, x, windows, type_)
+    return (site.single(_reductions("max", windows, x, type_, "Y", _plain), type_, A=x),)
+
+
+def _plain(element: str) -> str:
+    return element
+
+
+def _reductions(
+    reducer: str, windows: Windows, x: GraphValue, type_: ValueType, left: str, term: Callable[[str], str]
+) -> list[str]:
+    """Stages that reduce what `term` makes of the elements of windows of the input A, to a buffer `left` of a type."""
     if _saves_much(windows):
-        return (site.single(_stages_by_dimension(windows, type_, x.shape[2:]), type_, A=x),)
-    return (site.single([f"{at('Y', ('n', 'c', *over))} = max[{ranges}{met}]({element})"], type_, A=x),)
+        return _stages_by_dimension(reducer, windows, type_, x.shape[2:], left, term)
+    places, ranges, met = _parts(windows)
+    over = indices(len(windows.inputs), "h")
+    return [f"{at(left, ('n', 'c', *over))} = {reducer}[{ranges}{met}]({term(at('A', ('n', 'c', *places)))})"]
 
 
 def _saves_much(windows: Windows) -> bool:
-    """Whether maxima of windows along a dimension, and of these along the next, are of far fewer elements."""
-    left, compared = list(windows.inputs), 0
+    """Whether reductions of windows along a dimension, and of these along the next, are of far fewer elements."""
+    left, read = list(windows.inputs), 0
     for dim in reversed(range(len(left))):
         left[dim] = windows.outputs[dim]
-        compared += math.prod(left) * windows.kernel[dim]
+        read += math.prod(left) * windows.kernel[dim]
     share = _FEWER if all(stride == 1 for stride in windows.strides) else _FEWER_APART
-    return compared < share * math.prod(windows.outputs) * math.prod(windows.kernel)
+    return read < share * math.prod(windows.outputs) * math.prod(windows.kernel)
 
 
-def _stages_by_dimension(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:
-    """Stages that compute the largest elements of windows along the last dimension, then the one before it."""
+def _stages_by_dimension(
+    reducer: str,
+    windows: Windows,
+    type_: ValueType,
+    inputs: tuple[int, ...],
+    result: str,
+    term: Callable[[str], str],
+) -> list[str]:
+    """Stages that reduce windows along the last dimension, then what they are along the one before it."""
     rank = len(inputs)
     over, shape = indices(rank, "h"), list(inputs)
     places, conditions = _places(windows)
     stages, source = list[str](), "A"
     for dim in reversed(range(rank)):
         shape[dim] = windows.outputs[dim]
-        target = f"T{dim}" if dim else "Y"
+        target = f"{result}{dim}" if dim else result
         element = at(source, ("n", "c", *(places[dim] if d == dim else name for d, name in enumerate(over))))
         met = f" if {conditions[dim]}" if conditions[dim] else ""
         if dim:
             stages.append(declare_buffer(target, ValueType(type_.dtype, (*type_.shape[:2], *shape))))
         left = at(target, ("n", "c", *over))
-        stages.append(f"{left} = max[{index_ranges([f'r{dim}'], [windows.kernel[dim]])}{met}]({element})")
+        read = term(element) if source == "A" else element
+        stages.append(f"{left} = {reducer}[{index_ranges([f'r{dim}'], [windows.kernel[dim]])}{met}]({read})")
         source = target
     return stages
 
@@ -134,20 +153,22 @@ def _first_inside(windows: Windows, dim: int, over: str) -> str:
 def average_pool(site: NodeSite) -> Results:
     x = site.operand(0)
     windows = _windows(site, x)
-    places, ranges, met = _parts(windows)
-    over = indices(len(windows.inputs), "h")
     dtype, wide = x.type.dtype, x.type.dtype.compute
     type_ = ValueType(wide, (*x.shape[:2], *windows.outputs))
-    element = cast(at("A", ("n", "c", *places)), dtype, wide)
-    left = ("n", "c", *over)
+    left = ("n", "c", *indices(len(windows.inputs), "h"))
     if site.op == "LpPool":
         p = int(site.attribute("p", 2))
-        element, result = _norm(element, p), _root(at("T", left), p)
+        result = _root(at("T", left), p)
     else:
         result = f"{at('T', left)} / {_count(windows, wide, padding_counts=site.flag('count_include_pad'))}"
+
+    def term(element: str) -> str:
+        element = cast(element, dtype, wide)
+        return _norm(element, p) if site.op == "LpPool" else element
+
     stages = [
         declare_buffer("T", type_),
-        f"{at('T', left)} = sum[{ranges}{met}]({element})",
+        *_reductions("sum", windows, x, type_, "T", term),
         f"{at('Y', left)} = {cast(result, wide, dtype)}",
     ]
     return (site.single(stages, ValueType(dtype, type_.shape), A=x),)

@@ -261,7 +261,7 @@ def _write_last_updates(
 ) -> GraphValue:
     """Elements with the last update that is for them in their place."""
     line = ["0" if n == 1 else name for n, name in zip(how.lines, how.over, strict=True)]
-    last = at("P", line) if how.last is None else f"i64({at('P', line)})"
+    last = f"i64({at('P', line)})"
     guard = " and ".join([is_inside(last, how.count), *how.inside])
     picked = at("U", [last if name == "r0" else name for name in how.places])
     text = f"{at('Y', how.over)} = {picked} if {guard} else {at('A', how.over)}"
@@ -270,8 +270,9 @@ def _write_last_updates(
     # What a line has one of says nothing of its elements.
     alone = {name for name, own in zip(how.over, line, strict=True) if own == "0"}
     met = " and ".join([*(text for text in how.inside if text.split()[0] not in alone), *how.met])
-    table = declare_buffer("P", ValueType(DType.I64, how.lines))
-    return site.single([table, f"{at('P', how.over)} = max[r0 < {how.count} if {met}](r0)", text], x.type, **given)
+    # Numbers are as small as they may be: elements and updates come from anywhere in their table.
+    table = declare_buffer("P", ValueType(DType.I32, how.lines))
+    return site.single([table, f"{at('P', how.over)} = max[r0 < {how.count} if {met}](i32(r0))", text], x.type, **given)
 
 
 @node_type("TensorScatter")

@@ -38,6 +38,7 @@ def _softmax(site: NodeSite) -> Results:
     shifted = f"{cast(at('A', over), dtype, wide)} - {cast(at('M', kept), dtype, wide)}"
     term = cast(at("E", inner), dtype, wide)
     element, total = cast(at("E", over), dtype, wide), cast(at("S", kept), dtype, wide)
+    divisor, shift = cast(at("S", over), dtype, wide), at("L", kept)
     summed = "S" if wide is dtype else "T"
     rounded = [declare_buffer("S", ValueType(dtype, row)), f"{at('S', over)} = {dtype}({at('T', over)})"]
     # ONNX defines these by steps in the operand's own type, so a half is rounded after each.
@@ -49,7 +50,9 @@ def _softmax(site: NodeSite) -> Results:
         declare_buffer(summed, ValueType(wide, row)),
         f"{at(summed, over)} = sum[r0 < {extent}]({f'exp({term})' if log else term})",
         *([] if wide is dtype else rounded),
-        f"{at('Y', over)} = {cast(f'{element} - log({total})' if log else f'{element} / {total}', wide, dtype)}",
+        # A logarithm is taken of each row, not for each of its elements.
+        *([declare_buffer("L", ValueType(wide, row)), f"{at('L', over)} = log({divisor})"] if log else []),
+        f"{at('Y', over)} = {cast(f'{element} - {shift}' if log else f'{element} / {total}', wide, dtype)}",
     ]
     return (site.single(stages, x.type, A=x),)
 

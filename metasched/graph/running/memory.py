@@ -1,4 +1,8 @@
-"""Memory of networks: pages of the system's, zero until they are written, in large pages where it has them."""
+"""Memory of networks: pages of the system's, zero until they are written, in large pages where it has them.
+
+Before a piece and behind it is a page of nothing. Vectors all of whose lanes are left out reach there, such as those of
+the row before the first: where no page is, CPUs ask for each lane whether it would fail, in hundreds of cycles.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +30,21 @@ def require_memory(nbytes: int, what: str) -> None:
 
 
 class MappedMemory:
-    """A piece of memory that starts on a page. It is freed with the last array that is of it."""
+    """A piece of memory that starts on a page, between two others. It is freed with the last array that is of it."""
 
     def __init__(self, nbytes: int, what: str) -> None:
         """Raises NetworkError where the machine has not so much; `what` is what it is for."""
         require_memory(nbytes, what)
         try:
-            pages = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            pages = mmap.mmap(-1, max(nbytes, 1) + 2 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
             raise NetworkError(
                 f"the network's {what} take {nbytes} bytes, which the system refuses: {error}"
             ) from error
         if nbytes >= _LARGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
             pages.madvise(mmap.MADV_HUGEPAGE)
-        self.bytes = np.frombuffer(pages, np.uint8)
+        pages[0] = pages[-1] = 0  # a page is there from the first byte written on
+        self.bytes = np.frombuffer(pages, np.uint8, max(nbytes, 1), mmap.PAGESIZE)
         self.address = data_pointer(self.bytes)
 
     def array(self, offset: int, type_: ValueType) -> Array:

@@ -13,6 +13,7 @@ import ctypes
 import hashlib
 import json
 import math
+import mmap
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
@@ -107,7 +108,10 @@ class _Member:
         try:
             return self._arenas.pop()
         except IndexError:  # asked for without a look before: another thread may take the last one after that
-            return np.frombuffer(_memory(self._arena_bytes), np.uint8)
+            # Vectors of which each lane is left out reach beyond: they take long where no page is that was written.
+            pages = _memory(max(self._arena_bytes, 1) + 2 * mmap.PAGESIZE)
+            pages[0] = pages[-1] = 0
+            return np.frombuffer(pages, np.uint8, max(self._arena_bytes, 1), mmap.PAGESIZE)
 
     def _state_part_address(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
         """The address of the part of a state that begins at a position."""

@@ -38,7 +38,7 @@ TEXTS = {"blur": BLUR, "unsharp": UNSHARP, "channels": CHANNELS}
 
 
 def always() -> ms.Rule:
-    return rule("rolling")(tiny=0)  # type: ignore[no-any-return]
+    return rule("rolling")(tiny=0, near=0.0)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -103,6 +103,16 @@ def test_it_says_why_not(text: str, block: str, reason: str) -> None:
 def test_small_stencils_are_left_alone() -> None:
     expected = "it is so small (741 instances) that starting threads would take longer"
     assert reasons(BLUR, "rolling")["down"] == expected
+
+
+def test_rows_that_are_all_near_have_no_windows() -> None:
+    """Places in a window are remainders, and take longer to find than rows that the first cache holds."""
+    expected = "all rows that it reads fit into the first cache together"
+    assert reasons(BLUR, rule("rolling")(tiny=0))["down"] == expected
+    rows = AVX512.l1 // 2 // (4 * 19)
+    for height, found in ((rows - 2, True), (rows - 1, False)):
+        text = BLUR.replace("H=13", f"H={height}")
+        assert (reasons(text, rule("rolling")(tiny=0)).get("down") == expected) is found
 
 
 def test_decided_blocks_are_left_alone() -> None:

@@ -90,6 +90,15 @@ def test_one_row_of_a_table_is_read_for_each_element() -> None:
     correct(sch)
 
 
+def test_terms_of_neighbouring_elements_are_taken_in_turns_in_strips() -> None:
+    text = "program p(K: i64[30, 200], X: f32[30, 200]) -> S: f32[70, 200]:\n"
+    sch, _ = apply(f"{text}    S[v, j] = sum[t < 30 if K[t, j] == v](X[t, j])", always())
+    info = sch.describe(sch.get_block("S"))
+    assert [info.iter_of(loop)[0].name for loop in info.loops] == ["j", "t", "j", "v"]
+    assert info.extents[-2] == 64
+    correct(sch)
+
+
 def test_why_not() -> None:
     assert reasons(FEW, "scatter") == {"C": "it has so few places (3) that comparing takes no longer"}
     dense = "program p[N=9](A: f32[N, N]) -> C: f32[N]:\n    C[i] = sum[k](A[i, k])\n"

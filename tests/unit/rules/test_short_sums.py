@@ -51,6 +51,43 @@ def test_vectors_go_over_rows_and_nothing_is_gathered(text: str, block: str, loo
     correct(sch)
 
 
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "Y[n] = max[k](X[n, k])",
+        "Y[n] = sum[k](X[n, k] * w[k])",
+        "M[n < 200], Q[n] = argmin[k](X[n, k])\n    Y[n] = f32(Q[n]) + M[n]",
+    ],
+    ids=["max", "sum", "argmin"],
+)
+@pytest.mark.parametrize("count", [200, 197])
+def test_short_rows_are_reduced_in_vectors_of_several_rows(stage: str, count: int) -> None:
+    """Lanes along a row would be folded for each."""
+    given = ", w: f32[10]" if "w[" in stage else ""
+    buffers = "    Q: i64[200]\n" if "Q[" in stage else ""
+    text = f"program p(X: f32[200, 10]{given}) -> Y: f32[200]:\n{buffers}    {stage}\n".replace("200", str(count))
+    sch = several(text)
+    (block,) = (name for name in sch.block_names() if sch.describe(sch.get_block(name)).reduces)
+    info = sch.describe(sch.get_block(block))
+    assert [info.iter_of(loop)[0].name for loop in info.loops] == ["n", "k", "n"]
+    assert info.kinds[-1] is ms.LoopKind.VECTORIZED
+    correct(sch)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "program p(X: f32[200, 41]) -> Y: f32[200]:\n    Y[n] = max[k](X[n, k])\n",
+        "program p(X: f32[10, 200]) -> Y: f32[200]:\n    Y[n] = max[k](X[k, n])\n",
+        "program p(X: f32[200, 3]) -> Y: f32[200]:\n    Y[n] = max[k](X[n, k])\n",
+        "program p(X: f32[20, 10]) -> Y: f32[20]:\n    Y[n] = max[k](X[n, k])\n",
+    ],
+    ids=["long", "columns", "few terms", "few rows"],
+)
+def test_other_rows_are_left_alone(text: str) -> None:
+    assert "Y" in reasons(text, "short_sums")
+
+
 @pytest.mark.parametrize("width", [48, 41])
 def test_what_follows_is_in_the_same_vectors(width: int) -> None:
     sch = several(COLOURS.replace("W=48", f"W={width}"))

@@ -298,10 +298,11 @@ class Memory(Addresses):
         assert lane is not None
         shared, step, varying = self.split_lane(form)
         here = running_lanes(self.scope)
-        # Where it is known which lanes run, those that run read memory that is there.
-        safe = here is not None or self.in_bounds(storage, form)
+        # Where it is known which lanes run, those that run read memory that is there. Of what may wrap, no bounds are
+        # known.
+        safe = (here is not None and not self.scope.wraps) or self.in_bounds(storage, form)
         is_known = is_of_lane(self.scope.indices, lane, varying)
-        if not is_known or self.scope.wraps or storage.array.dtype.is_bool or not safe:
+        if not is_known or storage.array.dtype.is_bool or not safe:
             return None
         offsets = _lane_offsets(lane, substitute_lanes(lanes_before_end(lane) if here is None else here), step, varying)
         block = _WIDEST_VECTOR_BYTES // storage.array.dtype.bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +43,23 @@ def test_the_place_is_found_once_and_its_elements_are_neighbours_in_straight_cod
     assert "at z = V[j + i*9] % 7 - 1 of 5:" in text.replace("i*9 + j", "j + i*9")
     assert "unrolled c in range(2):" in text
     assert "acc" not in text, "sums at places that data says are in memory"
+
+
+@pytest.mark.parametrize("inner", [None, 32])
+def test_all_places_begin_in_vectors_whatever_order_terms_are_taken_in(inner: int | None) -> None:
+    """The order is that of terms, where places are anywhere: it would be one element at a time, or a column."""
+    text = "program p(K: i64[9, 40], X: f32[9, 40]) -> S: f32[50, 40]:\n"
+    sch = Schedule(parse_program(f"{text}    S[v, j] = sum[t < 9 if K[t, j] == v](X[t, j])"))
+    v, j, t = sch.get_loops(sch.get_block("S"))
+    outer, within = (j, j) if inner is None else sch.split(j, [None, inner])
+    sch.reorder(*dict.fromkeys([outer, t, within] if inner else [t, j]), v)
+    sch.scatter(v)
+    lowered = lower(sch.func, HERE)
+    start = print_kernel(lowered).split(" = 0")[0].splitlines()[-2]
+    assert re.search(r"vector .*j", start), start
+    rng = np.random.default_rng(0)
+    values, places = rng.integers(-4, 5, (9, 40)).astype(np.float32), rng.integers(0, 50, (9, 40))
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(places, values), reference(sch.program)(places, values))
 
 
 def test_places_outside_are_left_out() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.onnx_models import integers, random, run
+import metasched as ms
+from tests.support.onnx_models import integers, model, node, random, run, value
 
 X = random(2, 3, 4)
 
@@ -44,6 +45,28 @@ def test_sums_of_products_by_indices(equation: str) -> None:
         "bii->bi": (random(2, 3, 3),), "Bij,jK->BKi": (X, random(4, 2)),
     }[equation]  # fmt: skip
     np.testing.assert_allclose(run("Einsum", *operands, equation=equation), np.einsum(equation, *operands), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "products"),
+    [
+        ("ij,jk,kl,lm->im", [(8, 9), (9, 10), (10, 7), (7, 6)], 3),
+        ("bhid,bhjd,bj->bhi", [(2, 3, 8, 5), (2, 3, 9, 5), (2, 9)], 2),
+        ("...i,oij,...j->...o", [(4, 6), (7, 6, 8), (4, 8)], 1),
+        ("ab,bc,cd,de,ef,fg->ag", [(6, 7)] + [(7, 7)] * 5, 5),
+        ("bi,bj,bk->bijk", [(2, 3), (2, 4), (2, 5)], 1),
+        ("bi,bi,bi->i", [(9, 8)] * 3, 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_several_operands_are_multiplied_in_the_best_order(
+    equation: str, shapes: list[tuple[int, ...]], products: int, dtype: type
+) -> None:
+    operands = [(10 * random(*shape, seed=n)).astype(dtype) for n, shape in enumerate(shapes)]
+    made = [node("Einsum", " ".join(f"X{n}" for n in range(len(shapes))), equation=equation)]
+    network = ms.load_onnx(model(made, [value(f"X{n}", x) for n, x in enumerate(operands)]))
+    np.testing.assert_allclose(network(*operands), np.einsum(equation, *operands), rtol=1e-4)
+    assert sum(found.op == "Einsum" for found in network.graph.computes) == products
 
 
 def test_quantised_products_are_exact() -> None:

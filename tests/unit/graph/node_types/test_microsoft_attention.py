@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from tests.support import onnx_models
-from tests.support.onnx_models import integers, random
+from tests.support.onnx_models import integers, model, node, random, value
 
 run = partial(onnx_models.run, domain="com.microsoft")
 _HEADS = 4
@@ -125,6 +125,17 @@ def test_pairs_are_turned_by_their_places(interleaved: int, rank: int, first: bo
     tables = np.cos(angles), np.sin(angles)
     made = run("RotaryEmbedding", np.ascontiguousarray(given), places, *tables, interleaved=interleaved)
     np.testing.assert_allclose(made, result, atol=1e-5)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_heads_are_turned_where_they_are(interleaved: int) -> None:
+    """Neither are heads and places swapped for it, nor are pairs taken apart and joined again."""
+    x, places = random(2, _HEADS, 5, 6), integers(2, 5, low=0, high=16, dtype=np.int64)
+    given = {"X": x, "P": places, "C": random(16, 3), "S": random(16, 3)}
+    turned = node("RotaryEmbedding", "X P C S", domain="com.microsoft", interleaved=interleaved)
+    inputs = [value(name, array) for name, array in given.items()]
+    network = ms.load_onnx(model([turned], inputs, domains=("com.microsoft",)))
+    assert len(list(network.optimised.computes)) == 1
 
 
 def test_a_part_of_each_head_is_turned() -> None:

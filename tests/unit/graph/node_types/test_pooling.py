@@ -35,17 +35,23 @@ def test_pools_leave_out_their_border() -> None:
 )
 def test_large_windows_go_along_one_dimension_after_another(shape: tuple[int, ...], settings: dict[str, Any]) -> None:
     x, rank = random(*shape), len(shape) - 2
-    network = ms.load_onnx(model([node("MaxPool", "X", **settings)], [value("X", x)]))
-    made = network(x)
     kernel, pads = settings["kernel_shape"], settings.get("pads", [0] * 2 * rank)
     strides, dilations = (settings.get(name, [1] * rank) for name in ("strides", "dilations"))
-    bordered = np.pad(x, [(0, 0), (0, 0), *((n, 9) for n in pads[:rank])], constant_values=-np.inf)
+    bordered = np.pad(x, [(0, 0), (0, 0), *((n, 9) for n in pads[:rank])], constant_values=np.nan)
     reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     windows = np.lib.stride_tricks.sliding_window_view(bordered, reach, tuple(range(2, rank + 2)))
     steps = [slice(None), slice(None), *(slice(None, None, n) for n in (*strides, *dilations))]
-    expected = windows[tuple(steps)].max(tuple(range(rank + 2, 2 * rank + 2)))
-    np.testing.assert_array_equal(made, expected[tuple(slice(n) for n in made.shape)])
-    assert str(network.graph).count("max[") == rank
+    windows, within = windows[tuple(steps)], tuple(range(rank + 2, 2 * rank + 2))
+    for op, reducer, function, tolerance in (
+        ("MaxPool", "max[", np.nanmax, 0.0),
+        ("AveragePool", "sum[", np.nanmean, 1e-5),
+        ("LpPool", "sum[", lambda a, axes: np.sqrt(np.nansum(a * a, axes)), 1e-5),
+    ):
+        network = ms.load_onnx(model([node(op, "X", **settings)], [value("X", x)]))
+        made = network(x)
+        expected = function(windows[tuple(slice(n) for n in made.shape)], within)
+        np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
+        assert str(network.graph).count(reducer) == rank
 
 
 def test_what_was_pooled_goes_back_to_its_places() -> None:

@@ -144,6 +144,12 @@ def test_a_step_is_one_kernel(op: str, attributes: dict[str, Any]) -> None:
     assert not any("tanh" in str(node.program) for node in net.optimised.computes if str(node.program) not in products)
 
 
+def test_steps_share_the_weights_of_their_gates() -> None:
+    """Copies for each step would not fit into a cache together."""
+    net = ms.load_onnx(layer("GRU", "forward", None, {})[0])
+    assert sum(array.shape[-2:] == (HIDDEN, HIDDEN) for array in net.graph.constants.values()) <= 3
+
+
 def require_close(found: Any, wanted: list[Any]) -> None:
     for made, other in zip(found, wanted, strict=False):
         np.testing.assert_allclose(made, other, rtol=1e-4, atol=1e-5)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from tests.support.onnx_models import check_some_rows, node, random, run
+import metasched as ms
+from tests.support.onnx_models import check_some_rows, model, node, random, run, value
 
 X = random(2, 3, 4)
 
@@ -37,3 +38,11 @@ def test_of_as_many_elements_as_data_decide(dtype: Any) -> None:
     ops = ["Softmax", "LogSoftmax", "Hardmax"]
     nodes = [node(op, "some", f"{op}{axis}", axis=axis) for op in ops for axis in (0, 1)]
     check_some_rows(nodes, [n.output[0] for n in nodes], x, masks, tolerance=1e-2 if dtype == np.float16 else 1e-5)
+
+
+def test_a_row_has_one_logarithm() -> None:
+    """Taken for each element it takes as long as the exponentials."""
+    network = ms.load_onnx(model([node("LogSoftmax", "X")], [value("X", X)]))
+    (program,) = (str(found.program) for found in network.graph.computes)
+    (stage,) = (line for line in program.splitlines() if "log(" in line)
+    assert " = log(" in stage

@@ -249,6 +249,23 @@ def test_lanes_that_were_read_already_are_not_gathered_under_a_condition() -> No
     same_between_guards(sch, KNOWN, {})
 
 
+PAIRS = """program pairs[N=64](K: i64[4], A: f32[40, N // 2], X: f32[4, N]) -> Y: f32[4, N]:
+    T: f32[4, N // 2]
+    T[r, i] = A[K[r] + 20, i] if K[r] + 20 >= 0 and K[r] + 20 < 40 else 0.0
+    Y[r, i] = T[r, i // 2] * X[r, i]"""
+
+
+def test_what_lies_at_places_of_the_lane_alone_is_not_gathered_beside_indices_that_are_data() -> None:
+    """Indices that are data may leave 64 bits on the way; the others may not."""
+    sch = scheduled(PAIRS, 16, 1)
+    assert "masked.gather" not in emit(lower(sch.func, HOST), HOST).text
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal((40, 32), np.float32), rng.standard_normal((4, 64), np.float32)
+    places = np.int64([3, -20, 19, 0])
+    made = Kernel(build(sch.func, HOST))(places, a, x)
+    np.testing.assert_array_equal(made, np.repeat(a[places + 20], 2, axis=1) * x)
+
+
 @pytest.mark.parametrize("index", ["x[i]", "i64(x[i]) % 16", "min(max(x[i], 0), 15)", "(i if x[i] > 0 else 0)"])
 @pytest.mark.parametrize("size", [8, 16])
 def test_indices_that_are_data(index: str, size: int) -> None:
