@@ -289,9 +289,7 @@ def lay_out_in_registers(
     return laid_out, registers_needed(elements, found[1], storage.dtype, target)
 
 
-def _count_rows(
-    storage: Storage, full: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None
-) -> int:
+def _count_rows(storage: Storage, full: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None) -> int:
     """How many rows along a dimension are accessed, or elements without one.
 
     What a stride leaves out takes no registers, nor what a tile has that `full` has not, which guards leave out: each
