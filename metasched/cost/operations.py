@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from metasched.cost.conditions import is_by_index, sides_taken
+from metasched.dtypes import DType
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
 from metasched.ir.affine import free_vars
@@ -50,7 +51,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     counter = _Counter(ranges)
     counter.count(value)
     update = 0.0 if reducer is None else _update_instructions(value, reducer)
-    fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
+    fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and _adds_up(value)
     instructions = counter.instructions + (0.0 if fused else update)
     return Operations(
         arithmetic=counter.arithmetic + (reducer is not None),
@@ -206,8 +207,33 @@ def _extra_of_extremum(node: Binary) -> float:
     return 0.0 if isinstance(node.a, Const) or isinstance(node.b, Const) else _EXTREMUM_INSTRUCTIONS - 1.0
 
 
+# Bits of factors, with their signs, which vectors multiply to twice as many at once if one factor has no sign.
+_FACTOR_BITS = 16
+
+
+def _adds_up(product: Binary) -> bool:
+    """Whether a product and a sum with it count as one instruction: of floats they are one, of short integers two that
+    take half as long each."""
+    return product.dtype.is_float or _is_short_product(product)
+
+
+def _is_short_product(node: Binary) -> bool:
+    """Whether vectors multiply to 32 bits at once, as code generation sees that a factor's upper bits are zero."""
+    factors = (_before_casts(node.a), _before_casts(node.b))
+    if not node.dtype.is_integer or node.dtype.bits != 2 * _FACTOR_BITS:
+        return False
+    return any(f.is_unsigned for f in factors) and all(f.bits + f.is_unsigned <= _FACTOR_BITS for f in factors)
+
+
 def _extra_of_product(node: Binary) -> int:
     """Instructions that a product of integers takes beyond one: vectors multiply 16 bits at a time."""
-    if node.op is not BinOp.MUL or node.dtype.is_float:
+    if node.op is not BinOp.MUL or node.dtype.is_float or _is_short_product(node):
         return 0
     return max(node.dtype.bits // 32, 1 if node.dtype.bits == 8 else 0)
+
+
+def _before_casts(e: Expr) -> DType:
+    """The type of an integer before casts to wider ones."""
+    while isinstance(e, Cast) and e.value.dtype.is_integer and e.value.dtype.bits < e.dtype.bits:
+        e = e.value
+    return e.dtype

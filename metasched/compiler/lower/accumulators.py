@@ -40,7 +40,7 @@ from metasched.compiler.lower.nest import (
     wrap_loops,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.storage import Budget, Inside, Storage, lay_out_in_registers, shrink_to_use
+from metasched.compiler.lower.storage import Budget, Inside, Storage, lay_out_in_registers
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.lower.tiles import Tiles, find_tile_nest, starts_at_zero, tiles_for
 from metasched.compiler.policy import TILE_ACCUMULATORS
@@ -214,7 +214,7 @@ class Promotion:
     def _lay_out(self, storage: Storage, indices: tuple[Expr, ...], inside: Inside) -> tuple[Storage, int] | None:
         if storage.kind is ArrayKind.REGISTER:
             return None
-        return lay_out_in_registers(shrink_to_use(storage, [(indices, inside)]), [(indices, inside)], self._target)
+        return lay_out_in_registers(storage, [(indices, inside)], self._target)
 
     def _new_accumulator(
         self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None

@@ -144,7 +144,7 @@ def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) ->
         if buffer.scope is Scope.REGISTER:
             stmt = _unroll_over(stmt, tile, found[buffer.name], owner)
             found = accesses(stmt)
-        laid_out = lay_out_in_registers(tile, [(a.indices, a.loops_inside(owner)) for a in found[buffer.name]], target)
+        laid_out = lay_out_in_registers(full, [(a.indices, a.loops_inside(owner)) for a in found[buffer.name]], target)
         if laid_out is not None and laid_out[1] <= budget.remaining_registers(owner):
             storage = laid_out[0]
             budget.take_registers(owner, laid_out[1])
@@ -258,13 +258,13 @@ def _unroll_over(stmt: NestStmt, storage: Storage, used: list[BufferAccess], own
 
 
 def lay_out_in_registers(
-    storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], target: Target
+    full: Storage, used: list[tuple[tuple[Expr, ...], Inside]], target: Target
 ) -> tuple[Storage, int] | None:
-    """`storage` laid out in registers, and how many vector registers it takes.
+    """What is used of `full`, laid out in registers, and how many vector registers it takes.
 
     None when an index is not constant once loops are unrolled, or accesses disagree on how vectors lie.
     """
-    storage = replace(storage, alignments=())
+    storage = replace(shrink_to_use(full, used), alignments=())
     lanes: set[tuple[int, int] | None] = set()
     for indices, inside in used:
         here = array_indices(storage, indices)
@@ -283,16 +283,17 @@ def lay_out_in_registers(
         return None
     (found,) = lanes
     if found is None:
-        return replace(storage, kind=ArrayKind.REGISTER), _count_rows(storage, used, None)
+        return replace(storage, kind=ArrayKind.REGISTER), _count_rows(storage, full, used, None)
     laid_out = _move_vector_last(storage, *found)
-    elements = _count_rows(storage, used, found[0]) * laid_out.shape[-1]
+    elements = _count_rows(storage, full, used, found[0]) * laid_out.shape[-1]
     return laid_out, registers_needed(elements, found[1], storage.dtype, target)
 
 
-def _count_rows(storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None) -> int:
+def _count_rows(storage: Storage, full: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None) -> int:
     """How many rows along a dimension are accessed, or elements without one.
 
-    What a stride leaves out takes no registers: each element of an unrolled tile is a value of its own.
+    What a stride leaves out takes no registers, nor what a tile has that `full` has not, which guards leave out: each
+    element of an unrolled tile is a value of its own.
     """
     accesses = [(array_indices(storage, indices), inside) for indices, inside in used]
     count = 1
@@ -300,7 +301,8 @@ def _count_rows(storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], a
         if d != along:
             found = [_index_values(here[d], inside) for here, inside in accesses]
             known = [positions for positions in found if positions is not None]
-            count *= min(size, len(frozenset[int]().union(*known))) if len(known) == len(found) else size
+            most = min(size, full.shape[d])
+            count *= min(most, len(frozenset[int]().union(*known))) if len(known) == len(found) else most
     return count
 
 

@@ -147,6 +147,10 @@ def test_a_guard_over_unrolled_loops_stays_a_condition_there() -> None:
     assert value(func, [1, 1, 4, 32, 4, 64], "s0.unrolled_guards") == pytest.approx(0)
 
 
+_BYTE = Load("U", (Var("i"),), DType.U8)
+_SIGNED_BYTE = Load("V", (Var("i"),), DType.I8)
+
+
 @pytest.mark.parametrize(
     ("e", "reducer", "flops", "instructions"),
     [
@@ -160,6 +164,9 @@ def test_a_guard_over_unrolled_loops_stays_a_condition_there() -> None:
         (Call("exp", (A,), DType.F32), None, 1, 16.0),
         (A, None, 0, 1.0),
         (N * M, Reducer.SUM, 2, 3.0),
+        (Cast(_BYTE, DType.I32) * Cast(_SIGNED_BYTE, DType.I32), Reducer.SUM, 2, 1.0),
+        (Cast(_SIGNED_BYTE, DType.I32) * Cast(_SIGNED_BYTE, DType.I32), Reducer.SUM, 2, 3.0),
+        (Cast(_BYTE, DType.I32) * N, Reducer.SUM, 2, 3.0),
         (Cast(N, DType.F32) * A, Reducer.SUM, 2, 1.0),
         (Cast(N, DType.F32), None, 0, 0.0),
     ],
@@ -171,7 +178,6 @@ def test_operations(e: Expr, reducer: Reducer | None, flops: int, instructions: 
 
 _HALF = Load("H", (Var("i"),), DType.F16)
 _DOUBLE = Load("D", (Var("i"),), DType.F64)
-_BYTE = Load("U", (Var("i"),), DType.U8)
 
 
 @pytest.mark.parametrize(
