@@ -6,13 +6,22 @@ made narrow whatever the program's arguments are: so tensor instructions take th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.precision.products import cast, moved_reads, moves, new_name, product_sum, product_sums
+from metasched.graph.precision.products import (
+    ProductSum,
+    cast,
+    moved_reads,
+    moves,
+    new_name,
+    product_sum,
+    product_sums,
+)
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Apply, Axis, IfElse, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
@@ -45,12 +54,21 @@ class FloatFlow:
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """The f32 buffers whose elements are factors of sums of products that are added up in f32."""
+        """The f32 buffers that are factors of sums of products that are added up in f32, and gain by narrow ones."""
         found: dict[str, None] = {}
         for product in product_sums(self.stages):
-            if self.is_wide(product.stage.buffer):
+            if self.is_wide(product.stage.buffer) and self.gains(product):
                 found.update((read.buffer, None) for read in product.operands if self.is_wide(read.buffer))
         return tuple(found)
+
+    def gains(self, product: ProductSum) -> bool:
+        """Whether a sum of products is faster with narrow factors: by instructions that multiply these, or as one is
+        read from memory once. Else each use would make an element wide again, as those of a window in a depthwise
+        convolution, which is faster where a border is of f32.
+        """
+        terms = self.stages.iterations(product.stage)
+        once = any(terms <= math.prod(self.stages.types[read.buffer].shape) for read in product.operands)
+        return product.of_matrices or once
 
     @cached_property
     def inputs_of_factors(self) -> frozenset[str]:
@@ -164,7 +182,7 @@ class _Narrowing:
     def _read_copies(self, stage: Stage) -> SourceExpr:
         """The value of a stage whose factors are read from where they are rounded."""
         product = product_sum(stage)
-        if product is None or not self._flow.is_wide(stage.buffer):
+        if product is None or not self._flow.is_wide(stage.buffer) or not self._flow.gains(product):
             return stage.value
         factors = [
             cast(replace(read, buffer=self._copies[read.buffer]), WIDE_TYPE) if read.buffer in self._copies else factor

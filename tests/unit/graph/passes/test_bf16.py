@@ -139,6 +139,32 @@ def test_a_border_around_a_convolution_is_of_bf16_from_the_start() -> None:
     require_near(wide, narrow)
 
 
+def test_windows_of_each_channel_are_multiplied_in_f32() -> None:
+    """No instruction multiplies them, and each element of a border would be made f32 for each place of the filter."""
+    wide, narrow = narrowed(
+        with_weights(
+            """m (float[1, 4, 6, 6] x) => (y) WEIGHTS {
+                a = Conv(x, w)  d = Conv<pads = [1, 1, 1, 1], group = 4>(a, u)  r = Relu(d)  y = Conv(r, w)
+            }""",
+            w=(4, 4, 1, 1),
+            u=(4, 1, 3, 3),
+        )
+    )
+    assert {name: types(narrow)[name] for name in ("a", "r")} == {"a": DType.BF16, "r": DType.BF16}
+    assert not any(name.startswith("u.") for name in types(narrow))
+    window = str(list(narrow.computes)[1].program)
+    assert "T0: f32[1, 4, 8, 8]" in window
+    assert "T0[i0, i1, i2, i3] = f32(A[i0, i1, i2 - 1, i3 - 1]) if" in window
+    require_near(wide, narrow)
+
+
+def test_windows_that_are_read_once_are_bf16() -> None:
+    """Half as much of their weights comes from memory."""
+    body = "m (float[1, 4, 3, 3] x) => (y) WEIGHTS { y = Conv<group = 4>(x, u) }"
+    _, narrow = narrowed(with_weights(body, u=(4, 1, 3, 3)))
+    assert types(narrow)["u.bf16"] is DType.BF16
+
+
 def test_a_result_of_the_network_that_is_multiplied_too_stays_f32() -> None:
     wide, narrow = narrowed(
         with_weights(
