@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.stages import Stages
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.precision.products import (
     ProductSum,
     cast,
@@ -31,6 +31,9 @@ from metasched.support.data_classes import dataclass
 WIDE_TYPE = DType.F32
 # Reductions that choose one of the elements.
 _CHOOSING_REDUCERS = frozenset({Reducer.MAX, Reducer.MIN})
+# Instructions add up two products at a time, or 32, of neighbours along one index: of three colours, a picture's, much
+# of what they multiply would be padding, and what is read is made narrow, padded and put in order before that.
+_FEWEST_TERMS = 4
 
 
 def _adds(stage: Stage) -> bool:
@@ -68,7 +71,8 @@ class FloatFlow:
         """
         terms = self.stages.iterations(product.stage)
         once = any(terms <= math.prod(self.stages.types[read.buffer].shape) for read in product.operands)
-        return product.of_matrices or once
+        fills = max(reduced_extents(product.stage).values()) >= _FEWEST_TERMS
+        return once or (product.of_matrices and fills)
 
     @cached_property
     def inputs_of_factors(self) -> frozenset[str]:
@@ -83,6 +87,14 @@ class FloatFlow:
             elif moves(stage.value):
                 waiting += [read.buffer for read in moved_reads(stage.value) if self.is_wide(read.buffer)]
         return frozenset(found)
+
+    @cached_property
+    def joined_inputs(self) -> frozenset[str]:
+        """The f32 inputs that a program joins to one value and does nothing else with; none where it does anything."""
+        if len(self.stages.stages) != 1 or not moves(self.stages.stages[0].value):
+            return frozenset()
+        found = {read.buffer for read in moved_reads(self.stages.stages[0].value) if self.is_wide(read.buffer)}
+        return frozenset(found) if len(found) > 1 else frozenset()
 
     def outputs_of_products(self, given: Collection[str]) -> frozenset[str]:
         """The f32 outputs that products lead to, where some inputs come from products; other sums do not lead on.
