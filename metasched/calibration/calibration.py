@@ -43,7 +43,8 @@ class MachineCalibration:
 
     def core(self, threads: int) -> Core:
         """The constants for so many threads: by what was measured with the number nearest to it."""
-        return scale_defaults({probe.constant: self.nearest(probe.constant, threads) for probe in PROBES})
+        measured = {probe.constant: self.nearest(probe.constant, threads) for probe in PROBES}
+        return scale_defaults(measured, self.target)
 
     def nearest(self, constant: str, threads: int) -> ProbeValue:
         """What was measured for a constant with the number of threads nearest to that."""

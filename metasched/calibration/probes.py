@@ -13,8 +13,9 @@ from enum import Enum
 from math import exp2, log2
 from statistics import median
 
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import DEFAULT_CORE, Core, default_core
 from metasched.support.data_classes import dataclass
+from metasched.target import Target
 
 # Times as much, or one part of it: a probe that differs by more has not seen what it is for.
 _MOST_FACTOR = 8.0
@@ -104,7 +105,8 @@ PROBES: tuple[Probe, ...] = (
 )
 
 
-def scale_defaults(measured: Mapping[str, ProbeValue]) -> Core:
-    """The constants of a machine, from what each probe has measured there."""
+def scale_defaults(measured: Mapping[str, ProbeValue], target: Target) -> Core:
+    """The constants of a machine, from what each probe has measured there; none measures tensor intrinsics."""
     factors = {probe.constant: probe.factor(measured[probe.constant]) for probe in PROBES}
-    return replace(DEFAULT_CORE, **{name: getattr(DEFAULT_CORE, name) * factor for name, factor in factors.items()})
+    scaled = {name: getattr(DEFAULT_CORE, name) * factor for name, factor in factors.items()}
+    return replace(DEFAULT_CORE, throughputs=default_core(target).throughputs, **scaled)

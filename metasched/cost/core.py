@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from metasched.schedule.tensor import Intrinsic
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -65,6 +66,7 @@ class Core:
         usable: the share of a cache that a working set can have.
         kept_whole: the share of a cache that is kept from one run to the next; of what takes twice that, nothing is.
         last_cache_bytes: bytes of the last cache that a kernel has, at most.
+        throughputs: tensor intrinsics by name, and cycles from one use to the next where these are not as declared.
     """
 
     operations: float = 2.0
@@ -111,6 +113,11 @@ class Core:
     usable: float = 0.8
     kept_whole: float = 0.75
     last_cache_bytes: float = 64 * 2**20
+    throughputs: tuple[tuple[str, float], ...] = ()
+
+    def throughput(self, intrinsic: Intrinsic) -> float:
+        """Cycles from one use of a tensor intrinsic to the next."""
+        return dict(self.throughputs).get(intrinsic.name, intrinsic.throughput)
 
 
 DEFAULT_CORE = Core()
@@ -118,7 +125,9 @@ DEFAULT_CORE = Core()
 # `metasched calibrate` measures 1.02, .93 and .505 on a Zen 4. By these, guesses for 60 layers of five operators took
 # .96 of the time there, depthwise ones .85. Its last cache is four times as fast as the default says, too, but by 40
 # bytes a cycle 72 of 739 guesses for layers and networks were others, and took 1.02 of the time.
-_HALF_WIDTH_CORE = replace(DEFAULT_CORE, operations=1.0, loads=1.0, stores=0.5)
+# Pairs of products of bf16 are added up there as fast as it multiplies and adds, so twice the products; on Intel's CPUs
+# of the defaults half as fast, so no more of them.
+_HALF_WIDTH_CORE = replace(DEFAULT_CORE, operations=1.0, loads=1.0, stores=0.5, throughputs=(("dot_bf16_avx512", 1.0),))
 _HALF_WIDTH_TARGETS = frozenset({("znver4", 512)})
 
 

@@ -17,7 +17,7 @@ def flops_per_cycle(statement: Statement, target: Target, core: Core) -> float:
     fastest tensor intrinsic that the target has for such products, whether or not the statement uses it."""
     vectors = 2.0 * core.operations * target.vector_bits / (8 * statement.computed_bytes)
     usable = (i for i in statement.intrinsics if i.features <= target.features)
-    return max([vectors, *(2.0 * i.products / i.throughput for i in usable)])
+    return max([vectors, *(2.0 * i.products / core.throughput(i) for i in usable)])
 
 
 def domain_left(view: StatementView) -> Array:

@@ -216,7 +216,7 @@ def issue_cycles(view: StatementView) -> Array:
         computed = operations.instructions - hoisted_instructions(view) - excluded_instructions(view)
         each: Array = computed + operations.conversions * again + shuffles(view)
         return each / view.core.operations
-    cycles = view.full(tensor.intrinsic.throughput)
+    cycles = view.full(view.core.throughput(tensor.intrinsic))
     for n in () if tensor.intrinsic.tiles else view.reads():
         single, loaded = view.loads_of_one[n], np.minimum(tile.vectors[n] / tile.operations, _shared_loads(view, n))
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)

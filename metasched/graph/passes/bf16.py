@@ -79,7 +79,19 @@ class _Narrowing:
             outputs = dict(zip(flow.stages.outputs, node.outputs, strict=True))
             known.update(self._root(outputs[name]) for name in flow.outputs_of_products(coming))
             summed.update(self._root(value) for value in _values_of_inputs(flow.inputs_of_sums, flow.stages, node))
-        return frozenset((factors | known - summed) - fixed)
+        return self._with_joined((factors | known - summed) - fixed, fixed | summed)
+
+    def _with_joined(self, narrow: set[str], wide: set[str]) -> frozenset[str]:
+        """Narrow values, and what is joined with them to one: else the result could not be in one place with its parts.
+
+        Concatenations are looked at from the last to the first, so that those of concatenations are known.
+        """
+        found = set(narrow)
+        for node, flow in reversed(list(self._nodes_with_flows())):
+            roots = {self._root(value) for value in _values_of_inputs(flow.joined_inputs, flow.stages, node)}
+            if not roots.isdisjoint(found) and self._root(node.outputs[0]) in found:
+                found |= roots - wide
+        return frozenset(found)
 
     def _nodes_with_flows(self) -> Iterator[tuple[Compute, FloatFlow]]:
         return ((node, self._flows[id(node)]) for node in self._graph.computes if id(node) in self._flows)

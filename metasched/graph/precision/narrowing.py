@@ -6,13 +6,22 @@ made narrow whatever the program's arguments are: so tensor instructions take th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.stages import Stages
-from metasched.graph.precision.products import cast, moved_reads, moves, new_name, product_sum, product_sums
+from metasched.graph.fusion.stages import Stages, reduced_extents
+from metasched.graph.precision.products import (
+    ProductSum,
+    cast,
+    moved_reads,
+    moves,
+    new_name,
+    product_sum,
+    product_sums,
+)
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Apply, Axis, IfElse, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
@@ -22,6 +31,9 @@ from metasched.support.data_classes import dataclass
 WIDE_TYPE = DType.F32
 # Reductions that choose one of the elements.
 _CHOOSING_REDUCERS = frozenset({Reducer.MAX, Reducer.MIN})
+# Instructions add up two products at a time, or 32, of neighbours along one index: of three colours, a picture's, much
+# of what they multiply would be padding, and what is read is made narrow, padded and put in order before that.
+_FEWEST_TERMS = 4
 
 
 def _adds(stage: Stage) -> bool:
@@ -45,12 +57,22 @@ class FloatFlow:
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """The f32 buffers whose elements are factors of sums of products that are added up in f32."""
+        """The f32 buffers that are factors of sums of products that are added up in f32, and gain by narrow ones."""
         found: dict[str, None] = {}
         for product in product_sums(self.stages):
-            if self.is_wide(product.stage.buffer):
+            if self.is_wide(product.stage.buffer) and self.gains(product):
                 found.update((read.buffer, None) for read in product.operands if self.is_wide(read.buffer))
         return tuple(found)
+
+    def gains(self, product: ProductSum) -> bool:
+        """Whether a sum of products is faster with narrow factors: by instructions that multiply these, or as one is
+        read from memory once. Else each use would make an element wide again, as those of a window in a depthwise
+        convolution, which is faster where a border is of f32.
+        """
+        terms = self.stages.iterations(product.stage)
+        once = any(terms <= math.prod(self.stages.types[read.buffer].shape) for read in product.operands)
+        fills = max(reduced_extents(product.stage).values()) >= _FEWEST_TERMS
+        return once or (product.of_matrices and fills)
 
     @cached_property
     def inputs_of_factors(self) -> frozenset[str]:
@@ -65,6 +87,14 @@ class FloatFlow:
             elif moves(stage.value):
                 waiting += [read.buffer for read in moved_reads(stage.value) if self.is_wide(read.buffer)]
         return frozenset(found)
+
+    @cached_property
+    def joined_inputs(self) -> frozenset[str]:
+        """The f32 inputs that a program joins to one value and does nothing else with; none where it does anything."""
+        if len(self.stages.stages) != 1 or not moves(self.stages.stages[0].value):
+            return frozenset()
+        found = {read.buffer for read in moved_reads(self.stages.stages[0].value) if self.is_wide(read.buffer)}
+        return frozenset(found) if len(found) > 1 else frozenset()
 
     def outputs_of_products(self, given: Collection[str]) -> frozenset[str]:
         """The f32 outputs that products lead to, where some inputs come from products; other sums do not lead on.
@@ -164,7 +194,7 @@ class _Narrowing:
     def _read_copies(self, stage: Stage) -> SourceExpr:
         """The value of a stage whose factors are read from where they are rounded."""
         product = product_sum(stage)
-        if product is None or not self._flow.is_wide(stage.buffer):
+        if product is None or not self._flow.is_wide(stage.buffer) or not self._flow.gains(product):
             return stage.value
         factors = [
             cast(replace(read, buffer=self._copies[read.buffer]), WIDE_TYPE) if read.buffer in self._copies else factor

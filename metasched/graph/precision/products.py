@@ -97,6 +97,16 @@ class ProductSum:
         assert second is not None
         return first, second
 
+    @property
+    def of_matrices(self) -> bool:
+        """Whether each operand has an index of the result that the other has not, as rows and columns are.
+
+        Instructions multiply such operands. A depthwise convolution is none: its filters have no index of their own.
+        """
+        first, second = (_names(read) for read in self.operands)
+        result = {axis.name for axis in self.stage.axes}
+        return bool((first - second) & result) and bool((second - first) & result)
+
 
 def _element(factor: SourceExpr) -> Read | None:
     """The element that a factor is, or is a cast of."""
@@ -106,6 +116,11 @@ def _element(factor: SourceExpr) -> Read | None:
         case Apply(func, (Read() as read,)) if func in _TYPES:
             return read
     return None
+
+
+def _names(read: Read) -> frozenset[str]:
+    """The indices that an element's place depends on."""
+    return frozenset[str]().union(*(names_in(index) for index in read.indices))
 
 
 def product_sum(stage: Stage) -> ProductSum | None:
@@ -121,7 +136,7 @@ def product_sum(stage: Stage) -> ProductSum | None:
             return None
     if first is None or second is None:
         return None
-    used = [frozenset[str]().union(*(names_in(index) for index in read.indices)) for read in (first, second)]
+    used = [_names(read) for read in (first, second)]
     if not used[0] & used[1] & {axis.name for axis in axes}:
         return None
     if not (used[0] ^ used[1]) & {axis.name for axis in stage.axes}:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from metasched.calibration.probes import PROBES, Probe, ProbeValue, Unit, scale_defaults
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import DEFAULT_CORE, Core, default_core
+from metasched.target import Target
 
 REFERENCES = {probe.constant: ProbeValue(probe.reference, 2) for probe in PROBES}
+INTEL = Target("sapphirerapids", frozenset({"avx512f", "fma"}), 2, 32 << 10, 1 << 20, 32 << 20)
 TIMES_TWO = Probe("loads", "loads", Unit.A_CYCLE, 2.0)
 
 
 def test_a_machine_like_the_reference_has_the_defaults_whatever_the_noise() -> None:
     for noise in (0.8, 1.0, 1.25):
         assert (
-            scale_defaults({name: ProbeValue(noise * it.value, 2) for name, it in REFERENCES.items()}) == DEFAULT_CORE
+            scale_defaults({name: ProbeValue(noise * it.value, 2) for name, it in REFERENCES.items()}, INTEL)
+            == DEFAULT_CORE
         )
+    zen4 = scale_defaults(REFERENCES, replace(INTEL, name="znver4"))
+    assert zen4 == replace(DEFAULT_CORE, throughputs=default_core(replace(INTEL, name="znver4")).throughputs)
 
 
 def test_probes_are_for_constants_of_their_own() -> None:
@@ -29,7 +34,7 @@ def test_probes_are_for_constants_of_their_own() -> None:
 @pytest.mark.parametrize("probe", [probe for probe in PROBES if not probe.blur], ids=lambda probe: probe.constant)
 @pytest.mark.parametrize("times", [0.25, 4.0, 8.0])
 def test_a_constant_is_scaled_by_how_much_a_machine_differs(probe: Probe, times: float) -> None:
-    core = scale_defaults({**REFERENCES, probe.constant: ProbeValue(times * probe.reference, 2)})
+    core = scale_defaults({**REFERENCES, probe.constant: ProbeValue(times * probe.reference, 2)}, INTEL)
     changed = {f.name for f in fields(Core) if getattr(core, f.name) != getattr(DEFAULT_CORE, f.name)}
     assert changed == {probe.constant}
     assert getattr(core, probe.constant) == times * getattr(DEFAULT_CORE, probe.constant)
@@ -43,15 +48,15 @@ def test_factors_are_bounded_and_rounded(measured: float, factor: float) -> None
 def test_two_calibrations_that_differ_by_noise_give_one_core() -> None:
     def slow(noise: float) -> Core:
         twice = {probe.constant: ProbeValue(4 * noise * probe.reference, 2) for probe in PROBES if not probe.blur}
-        return scale_defaults({**REFERENCES, **twice})
+        return scale_defaults({**REFERENCES, **twice}, INTEL)
 
     assert slow(0.8) == slow(1.25) != DEFAULT_CORE
 
 
 def test_one_thread_is_compared_with_one_thread() -> None:
     alone = {probe.constant: ProbeValue(probe.reference_in(1), 1) for probe in PROBES}
-    assert scale_defaults(alone) == DEFAULT_CORE
-    assert scale_defaults({name: ProbeValue(found.value, 2) for name, found in alone.items()}) != DEFAULT_CORE
+    assert scale_defaults(alone, INTEL) == DEFAULT_CORE
+    assert scale_defaults({name: ProbeValue(found.value, 2) for name, found in alone.items()}, INTEL) != DEFAULT_CORE
 
 
 def test_the_best_round_counts_where_other_cores_use_what_is_measured() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import SSAValue, constant, type_text
+from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_list, type_text
 from metasched.dtypes import DType
 
 
@@ -49,6 +51,23 @@ class FloatBits:
         type_ = f"<{bits.width} x half>" if bits.width else "half"
         half = self._text.emit_pure(f"bitcast {bits.typed} to {type_}")
         return self.emit(f"fpext {type_} {half} to {type_text(DType.F32, bits.width)}", DType.F32, bits)
+
+    def bf16_bits(self, value: SSAValue) -> SSAValue:
+        """The bits of the bf16 nearest to each lane, by an instruction that not every target has."""
+        lanes = 1 << (value.width - 1).bit_length()  # LLVM puts together other numbers in memory
+        whole = self._pick(value, [*range(value.width), *["poison"] * (lanes - value.width)])
+        half = self._text.emit_pure(f"fptrunc {whole.typed} to <{lanes} x bfloat>")
+        bits = self.emit(f"bitcast <{lanes} x bfloat> {half} to {type_text(DType.I16, lanes)}", DType.I16, whole)
+        return self._pick(bits, range(value.width))
+
+    def _pick(self, value: SSAValue, lanes: Iterable[int | str]) -> SSAValue:
+        """Some lanes of a vector, in an order."""
+        picks = list(lanes)
+        if picks == list(range(value.width)):
+            return value
+        mask = f"<{len(picks)} x i32> <{lane_list(picks)}>"
+        text = self._text.emit_pure(f"shufflevector {value.typed}, {value.type} poison, {mask}")
+        return SSAValue(text, value.dtype, len(picks))
 
     def bits_to_f32(self, bits: SSAValue) -> SSAValue:
         """The f32 of some bits."""

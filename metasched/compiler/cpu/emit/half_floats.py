@@ -18,6 +18,7 @@ from metasched.dtypes import DType
 
 _SIGN = 1 << 31
 _INFINITY = 0x7F800000
+_LEAST_NORMAL = 0x00800000
 
 
 class Halves:
@@ -50,7 +51,8 @@ class Halves:
         if to.is_integer:
             return self._small_integers.wrap(value, to)
         if to is DType.BF16:
-            return self._round_bf16(value)
+            natively = self._native.rounds_bf16 and value.width
+            return self._round_bf16_native(value) if natively else self._round_bf16(value)
         if to is not DType.F16:
             return self._small.round(value, to)
         if self._native.converts_f16:
@@ -69,6 +71,18 @@ class Halves:
         # Rounding could turn a NaN into infinity, or into a number.
         quiet = on.apply_number("or", upper, 0x40)
         return on.convert("trunc", on.select(on.is_nan(value), quiet, rounded), DType.BF16)
+
+    def _round_bf16_native(self, value: SSAValue) -> SSAValue:
+        """The instruction takes denormals for zero. With the least exponent of normal numbers in its place, a denormal
+        has the same digits at the same places, and so has what it is rounded to.
+        """
+        on = self._on
+        bits = on.bits(value)
+        tiny = on.compare_number("icmp eq", on.apply_number("and", bits, _INFINITY), 0)
+        normal = on.bits_to_f32(on.select(tiny, on.apply_number("or", bits, _LEAST_NORMAL), bits))
+        rounded = on.bf16_bits(normal)
+        exact = on.select(tiny, on.apply_number("sub", rounded, _LEAST_NORMAL >> 16), rounded)
+        return SSAValue(exact.text, DType.BF16, exact.width)
 
     # --- f16 ---
 

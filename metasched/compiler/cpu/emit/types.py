@@ -97,8 +97,8 @@ def _scalar(value: float | bool, dtype: DType) -> str:
     return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
 
 
-def lane_list(lanes: Iterable[int]) -> str:
-    """The lanes that a shuffle takes, as elements of its mask."""
+def lane_list(lanes: Iterable[int | str]) -> str:
+    """The lanes that a shuffle takes, as elements of its mask: numbers, or `poison` where any does."""
     return ", ".join(f"i32 {lane}" for lane in lanes)
 
 

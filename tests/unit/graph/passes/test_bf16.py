@@ -124,19 +124,73 @@ def test_a_layer_norm_reads_f32_and_its_squares_are_no_product() -> None:
 def test_a_border_around_a_convolution_is_of_bf16_from_the_start() -> None:
     wide, narrow = narrowed(
         with_weights(
-            """m (float[1, 2, 5, 5] x) => (y) WEIGHTS {
+            """m (float[1, 4, 5, 5] x) => (y) WEIGHTS {
                 a = Conv<pads = [1, 1, 1, 1]>(x, w, b)  r = Relu(a)  y = Conv<pads = [1, 1, 1, 1]>(r, u)
             }""",
-            w=(4, 2, 3, 3),
+            w=(4, 4, 3, 3),
             b=(4,),
             u=(3, 4, 3, 3),
         )
     )
     first, second = (str(node.program) for node in narrow.computes)
-    assert "T0: bf16[1, 2, 7, 7]" in first
+    assert "T0: bf16[1, 4, 7, 7]" in first
     # What is moved only is not converted on the way.
     assert "T0[i0, i1, i2, i3] = A[i0, i1, i2 - 1, i3 - 1] if" in second
     require_near(wide, narrow)
+
+
+def test_what_is_joined_with_bf16_is_bf16() -> None:
+    """A mean stays f32 by itself; joined with what products made it would have to be rounded and copied there."""
+    wide, narrow = narrowed(
+        with_weights(
+            """m (float[1, 4, 4, 4] x) => (y, z) WEIGHTS {
+                a = Conv(x, w)  m = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(a)
+                s = Sigmoid(m)  c = Conv(s, w)  j = Concat<axis = 1>(m, c)
+                y = Conv(j, u)  k = Sigmoid(j)  z = Conv(k, u)
+            }""",
+            w=(4, 4, 1, 1),
+            u=(2, 8, 1, 1),
+        )
+    )
+    (pool,) = (node.program for node in narrow.computes if node.op == "AveragePool")
+    assert "-> Y: bf16[4, 2, 2]" in str(pool)
+    assert "Concat" not in {node.op for node in narrow.computes}  # its parts are computed in place
+    require_near(wide, narrow)
+
+
+def test_a_picture_of_three_colours_is_multiplied_in_f32() -> None:
+    """A third of each product of pairs would be padding, and more of a tile's."""
+    body = "m (float[1, 3, 6, 6] x) => (y) WEIGHTS { a = Conv(x, w)  r = Relu(a)  y = Conv(r, u) }"
+    wide, narrow = narrowed(with_weights(body, w=(4, 3, 3, 3), u=(2, 4, 1, 1)))
+    assert "w.bf16" not in types(narrow)
+    assert {types(narrow)[name] for name in ("r", "u.bf16")} == {DType.BF16}
+    require_near(wide, narrow)
+
+
+def test_windows_of_each_channel_are_multiplied_in_f32() -> None:
+    """No instruction multiplies them, and each element of a border would be made f32 for each place of the filter."""
+    wide, narrow = narrowed(
+        with_weights(
+            """m (float[1, 4, 6, 6] x) => (y) WEIGHTS {
+                a = Conv(x, w)  d = Conv<pads = [1, 1, 1, 1], group = 4>(a, u)  r = Relu(d)  y = Conv(r, w)
+            }""",
+            w=(4, 4, 1, 1),
+            u=(4, 1, 3, 3),
+        )
+    )
+    assert {name: types(narrow)[name] for name in ("a", "r")} == {"a": DType.BF16, "r": DType.BF16}
+    assert not any(name.startswith("u.") for name in types(narrow))
+    window = str(list(narrow.computes)[1].program)
+    assert "T0: f32[1, 4, 8, 8]" in window
+    assert "T0[i0, i1, i2, i3] = f32(A[i0, i1, i2 - 1, i3 - 1]) if" in window
+    require_near(wide, narrow)
+
+
+def test_windows_that_are_read_once_are_bf16() -> None:
+    """Half as much of their weights comes from memory."""
+    body = "m (float[1, 4, 3, 3] x) => (y) WEIGHTS { y = Conv<group = 4>(x, u) }"
+    _, narrow = narrowed(with_weights(body, u=(4, 1, 3, 3)))
+    assert types(narrow)["u.bf16"] is DType.BF16
 
 
 def test_a_result_of_the_network_that_is_multiplied_too_stays_f32() -> None:
