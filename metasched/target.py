@@ -13,8 +13,8 @@ from typing import Self
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.support.amx_permission import tiles_are_given
+from metasched.support.compiler_internals import numba_threads
 from metasched.support.data_classes import dataclass
-from metasched.support.first_use import import_numba
 from metasched.support.imports import imports
 from metasched.support.messages import a_or_an, did_you_mean
 
@@ -133,7 +133,7 @@ class Target:
         """This machine, without AMX where the system refuses it; `threads` defaults to the number Numba runs with."""
         name, features = _host()
         l1, l2, l3 = _caches()
-        return cls(name, features, threads if threads is not None else _default_threads(), l1, l2, l3)
+        return cls(name, features, threads if threads is not None else numba_threads(), l1, l2, l3)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -315,13 +315,6 @@ def tiles_are_refused() -> bool:
 def _known_features() -> frozenset[str]:
     llvm = imports.module("llvmlite.binding")
     return frozenset(llvm.get_host_cpu_features())
-
-
-def _default_threads() -> int:
-    import_numba()
-    from metasched.support.numba_internals import config
-
-    return int(config.NUMBA_NUM_THREADS)
 
 
 @lru_cache(maxsize=1)

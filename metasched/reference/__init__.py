@@ -12,6 +12,7 @@ Its files, in reading order:
 - `machine_operations`: What operations of the IR are in LLVM's: arithmetic, comparisons and casts in each type
 - `machine_calls`: Calls of math functions in LLVM IR: what a function says of itself to Numba, as calls of C's
 - `loop_order`: The order in which the compiled reference goes through a perfect nest, and its memory
+- `work`: How much a program computes, and which way of running it takes the least time for so much
 - `compiled_loops`: The reference as machine code: the program written out as loops in LLVM's language
 - `execution`: The oracle: runs any concrete program, scheduled or not, in the plainest way
 """

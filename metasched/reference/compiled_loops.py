@@ -52,16 +52,20 @@ from metasched.ir.nodes import (
 from metasched.ir.ranges import prove
 from metasched.reference.loop_order import order_nest
 from metasched.reference.machine_calls import call
-from metasched.reference.machine_code import LoadedFunction
+from metasched.reference.machine_code import LoadedFunction, Optimisation
 from metasched.reference.machine_operations import I8, I64, OperationWriter, constant, memory_type, register_type
 from metasched.reference.memory import lifetimes, outer_nests
 from metasched.reference.state import ExecutionError, State, concrete_shape, initialisation
+from metasched.reference.work import UNOPTIMISED_WORK, count_nodes
 
 _FUNCTION_NAME = "nest"
 
 
-def run_compiled(func: Func, state: State) -> None:
-    """Run `func` on the arrays of `state`. Raises ExecutionError."""
+def run_compiled(func: Func, state: State, optimisation: Optimisation | None = None) -> None:
+    """Run `func` on the arrays of `state`. Raises ExecutionError.
+
+    Each nest is optimised as much as given, or else as its work is worth.
+    """
     arrays = {b.name: _convert_to_compute(b.dtype, state.arrays[b.name]) for b in func.buffers()}
     scalars = {s.name: _convert_to_compute(s.dtype, np.asarray(state.scalars[s.name])) for s in func.scalars}
     for buffer in func.outputs:
@@ -71,7 +75,8 @@ def run_compiled(func: Func, state: State) -> None:
         for name, first in begins.items():
             if first == number:
                 state.written[name][...] = False
-        _run_nest(_nest_program(func, nest), state, arrays, scalars)
+        part = _nest_program(func, nest)
+        _run_nest(part, state, arrays, scalars, optimisation or _worthwhile(part))
     for buffer in func.outputs:
         if buffer.dtype.is_storage:
             state.arrays[buffer.name][...] = arrays[buffer.name]
@@ -99,13 +104,22 @@ def _nest_program(func: Func, nest: Stmt) -> Func:
     )
 
 
+def _worthwhile(part: Func) -> Optimisation:
+    return Optimisation.NONE if count_nodes(part.body) <= UNOPTIMISED_WORK else Optimisation.FULL
+
+
 def _run_nest(
-    part: Func, state: State, arrays: Mapping[str, np.ndarray[Any, Any]], scalars: Mapping[str, np.ndarray[Any, Any]]
+    part: Func,
+    state: State,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    scalars: Mapping[str, np.ndarray[Any, Any]],
+    optimisation: Optimisation,
 ) -> None:
     inside = query.blocks_under(part.body)
     own = frozenset[str]().union(*(query.written_buffers(b) for b in inside))
     flags = {b.name: state.written[b.name] for b in part.outputs + part.temps}
-    run, sites, last = _compile(part, frozenset(n for n, flag in flags.items() if n not in own and flag.all()))
+    complete = frozenset(n for n, flag in flags.items() if n not in own and flag.all())
+    run, sites, last = _compile(part, complete, optimisation)
     read = (_move_last(arrays[b.name], last.get(b.name)) for b in part.buffers())
     given = (*read, *flags.values(), *(scalars[s.name] for s in part.scalars))
     failed = run(*(array.ctypes.data for array in given))
@@ -119,14 +133,17 @@ def _move_last(array: np.ndarray[Any, Any], dimension: int | None) -> np.ndarray
 
 
 @lru_cache(maxsize=32)
-def _compile(part: Func, complete: frozenset[str]) -> tuple[Callable[..., int], tuple[str, ...], Mapping[str, int]]:
+def _compile(
+    part: Func, complete: frozenset[str], optimisation: Optimisation
+) -> tuple[Callable[..., int], tuple[str, ...], Mapping[str, int]]:
     nest = NestCode(part, complete)
-    return _load_nest(str(nest.module), len(nest.function.args)), tuple(nest.sites), nest.last
+    run = _load_nest(str(nest.module), len(nest.function.args), optimisation)
+    return run, tuple(nest.sites), nest.last
 
 
 @lru_cache(maxsize=32)
-def _load_nest(text: str, arguments: int) -> LoadedFunction:
-    return LoadedFunction(text, _FUNCTION_NAME, arguments)
+def _load_nest(text: str, arguments: int, optimisation: Optimisation) -> LoadedFunction:
+    return LoadedFunction(text, _FUNCTION_NAME, arguments, optimisation)
 
 
 class NestCode:

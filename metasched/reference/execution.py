@@ -15,8 +15,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
-from metasched.ir.node_base import Node
-from metasched.ir.nodes import Block, For, Func, Seq, Stmt
+from metasched.ir.nodes import Func
 from metasched.ir.program import require_program
 from metasched.lang.call_arguments import order_arguments, scalar
 from metasched.reference.bounds import bound_name, underflow_bound
@@ -24,11 +23,8 @@ from metasched.reference.error_bounds import add_bounds, contests, convert_to_f6
 from metasched.reference.interpreter import interpret
 from metasched.reference.memory import compact_state, outer_nests
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
+from metasched.reference.work import INTERPRETED_WORK, count_nodes
 from metasched.support.messages import counted
-
-# Expression nodes evaluated in a run, for each nest, beyond which compiling (20 to 40 ms a nest) is faster than
-# interpreting.
-_INTERPRETED_WORK = 200_000
 
 
 class Precision(Enum):
@@ -148,7 +144,7 @@ def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[
 
 
 def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> tuple[Array, ...]:
-    if _count_nodes(func.body) <= _INTERPRETED_WORK * len(outer_nests(func)):
+    if count_nodes(func.body) <= INTERPRETED_WORK * len(outer_nests(func)):
         state = new_state(func, dict(inputs), dict(scalars))
         interpret(func, state)
     else:
@@ -158,14 +154,3 @@ def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]
         state = compact_state(func, dict(inputs), dict(scalars))
         run_compiled(func, state)
     return outputs(func, state)
-
-
-def _count_nodes(stmt: Stmt) -> int:
-    """Expression nodes evaluated, about."""
-    if isinstance(stmt, For):
-        return (as_int(stmt.extent) or 1) * _count_nodes(stmt.body)
-    if isinstance(stmt, Seq):
-        return sum(_count_nodes(child) for child in stmt.stmts)
-    assert isinstance(stmt, Block)
-    parts: tuple[Node, ...] = (*stmt.bindings, *stmt.guards, stmt.store)
-    return sum(1 for part in parts for _ in part.walk())

@@ -17,7 +17,6 @@ Its files, in reading order:
 - `callable_kernel`: Calls of compiled programs with every argument checked: from Python, and from Numba
 - `numba_typing`: `kernel(A, B)` and `kernel.numba(A, B)` inside `@njit` code: what Numba knows of a `Kernel` that it
   meets there as a global, in a closure, or as an argument
-- `first_use`: Registers kernels with Numba; imported before the first kernel is made
 - `packing`: Why a schedule computes nothing from its weights ahead of time, and what to schedule so that it does
 - `part_times`: The time of each part of a kernel, by counters in a variant of it that is compiled for that
 - `recipe`: Pickled kernels: program, trace and target are pickled, and compiled again where they are loaded

@@ -23,6 +23,7 @@ from metasched.runtime.compiled import CompiledKernel, raise_status
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.schedule.trace import Trace
 from metasched.support.cached import cached_property
+from metasched.support.imports import imports
 from metasched.support.messages import a_or_an, counted
 from metasched.target import Target
 
@@ -223,6 +224,11 @@ class CallableKernel(Generic[Report_co]):
             what = f"a tuple of {len(out)}" if isinstance(out, tuple) else a_or_an(type(out).__name__)
             raise KernelError(f"`out` is {what}; `{self.name}` has the outputs ({names})", hint="pass a tuple of them")
         return list(out)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type that Numba knows this kernel by: Numba asks for it where it meets one in `@njit` code."""
+        return imports.module("metasched.runtime.numba_typing").KernelType(self)
 
     @cached_property
     def numba(self) -> Callable[..., Any]:

@@ -10,7 +10,6 @@ from metasched.ir.program import Program
 from metasched.lang.call_arguments import order_arguments
 from metasched.runtime.callable_kernel import CallableKernel, Origin, Profile, Profiler, Report_co
 from metasched.runtime.compiled import CompiledKernel
-from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.packed import PackedKernel, Packer
 from metasched.runtime.recipe import Recipe
 from metasched.schedule.trace import Trace
@@ -44,7 +43,6 @@ class Kernel(CallableKernel[Report_co]):
         origin: Origin = Origin.TRACE,
         profiler: Profiler | None = None,
     ) -> None:
-        register_with_numba()
         super().__init__(compiled, program=program, trace=trace, report=report, origin=origin, profiler=profiler)
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> Profile:

@@ -3,23 +3,37 @@ global, in a closure, or as an argument.
 
 A kernel's type is its identity, so the call is resolved when the caller is compiled, and costs what the form itself
 costs.
+
+This is imported where Numba asks a kernel for its type: in the middle of what it compiles, so it has to be told that
+there is something new. Its compiler's lock is held then, so no other thread may be waited for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from numba.extending import NativeValue, overload_method, register_model, typeof_impl, unbox
+from numba.extending import NativeValue, overload_method, register_model, unbox
 from numba.extending import models as numba_models
 
-from metasched.runtime.callable_kernel import CallableKernel
-from metasched.support.numba_internals import VarArg, ir, lower_builtin, lower_constant, types
+from metasched.support.numba_internals import VarArg, ir, lower_builtin, lower_constant, refresh_registries, types
+
+
+class NumbaCallable(Protocol):
+    """What Numba's types know of a kernel: `metasched.runtime.callable_kernel.CallableKernel`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def numba(self) -> Callable[..., Any]: ...
+    @property
+    def numba_into(self) -> Callable[..., None]: ...
 
 
 class KernelType(types.Opaque):
     """The type of one kernel."""
 
-    def __init__(self, kernel: CallableKernel) -> None:
+    def __init__(self, kernel: NumbaCallable) -> None:
         self.kernel = kernel
         super().__init__(f"Kernel({kernel.name}, {id(kernel):#x})")
 
@@ -27,13 +41,8 @@ class KernelType(types.Opaque):
 register_model(KernelType)(numba_models.OpaqueModel)
 
 
-@typeof_impl.register(CallableKernel)  # type: ignore[untyped-decorator]
-def _typeof(kernel: CallableKernel, _context: Any) -> KernelType:
-    return KernelType(kernel)
-
-
 @lower_constant(KernelType)  # type: ignore[untyped-decorator]
-def _kernel_constant(context: Any, _builder: Any, _type: KernelType, _value: CallableKernel) -> Any:
+def _kernel_constant(context: Any, _builder: Any, _type: KernelType, _value: NumbaCallable) -> Any:
     return context.get_dummy_value()
 
 
@@ -72,3 +81,6 @@ def _call_into_outputs(kernel: Any, *arguments: Any) -> Any:
         return form(*arguments)
 
     return call
+
+
+refresh_registries()

@@ -17,7 +17,6 @@ from metasched.runtime import arguments
 from metasched.runtime.addresses import aligned_empty
 from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.compiled import CompiledKernel, KernelArgument, build
-from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.packing import reason_not_ahead
 from metasched.runtime.recipe import Recipe
@@ -45,7 +44,6 @@ class _Main(CallableKernel):
     """The part of a divided kernel that takes packed weights: its program and trace are those of the whole."""
 
     def __init__(self, compiled: CompiledKernel, recipe: Recipe) -> None:
-        register_with_numba()
         super().__init__(
             compiled, program=recipe.program, trace=recipe.trace, report=recipe.report, origin=recipe.origin
         )

@@ -7,13 +7,14 @@ keeps the latter in its threading layer, which this package does not use otherwi
 from __future__ import annotations
 
 import ctypes
-from types import ModuleType
 from typing import Any
 
 from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION, START_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.runtime.shared_pool import PoolCode, shared_pool
+from metasched.support.compiler_internals import layer_is_launched, numba_threads
+from metasched.support.first_use import import_numba
 from metasched.target import Target
 
 _OPENMP = "omp"
@@ -24,7 +25,6 @@ class ThreadState:
 
     def __init__(self) -> None:
         self._table = (ctypes.c_int64 * runtime.SLOTS)()
-        self._numba: ModuleType | None = None
         self._openmp: Any = None
         self._follows_numba = False
 
@@ -40,35 +40,36 @@ class ThreadState:
 
     def _fill_table(self) -> None:
         import_code_generator()
-        from metasched.support import numba_internals
-
         functions = shared_pool(_load_pool)
-        self._numba = numba_internals
-        self._table[runtime.LIMIT] = int(numba_internals.config.NUMBA_NUM_THREADS)
+        self._table[runtime.LIMIT] = numba_threads()
         self._table[runtime.ALLOWED] = functions[runtime.ALLOWED_FUNCTION]
         self._table[runtime.LAUNCH] = functions[LAUNCH_FUNCTION]
 
     def follow_numba(self) -> None:
         """Take the number of threads from Numba's threading layer, if that has been launched."""
-        if not self._follows_numba and self._numba is not None and self._numba.layer_is_launched():
+        if not self._follows_numba and layer_is_launched():
             self._follow_numba_layer()
 
     def launch_numba(self) -> None:
         """Launch Numba's threading layer and follow it: compiled code may call `set_num_threads` unseen."""
-        if self._follows_numba or self._numba is None:
+        if self._follows_numba:
             return
+        from metasched.support.numba_internals import parallel
+
         try:
-            self._numba.parallel.get_num_threads()
+            parallel.get_num_threads()
         except (ValueError, ImportError):
             return  # no layer can be loaded, so no number of threads was set
         self.follow_numba()
 
     def _follow_numba_layer(self) -> None:
-        assert self._numba is not None
-        if self._numba.parallel.threading_layer() == _OPENMP:
-            self._openmp = ctypes.CDLL(self._numba.openmp_library())
+        import_numba()
+        from metasched.support.numba_internals import openmp_library, parallel, thread_count_function
+
+        if parallel.threading_layer() == _OPENMP:
+            self._openmp = ctypes.CDLL(openmp_library())
             self._table[runtime.IN_PARALLEL] = _function_address(self._openmp.omp_in_parallel)
-        self._table[runtime.THREAD_COUNT] = _function_address(self._numba.thread_count_function())
+        self._table[runtime.THREAD_COUNT] = _function_address(thread_count_function())
         self._follows_numba = True
 
     def start(self, threads: int) -> None:

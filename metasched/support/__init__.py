@@ -18,7 +18,11 @@ Its files, in reading order:
   wait for it
 - `started_threads`: The threads of a pool, all started before there is work for them
 - `first_use`: Modules that are imported at their first use, once
-- `numba_internals`: What metasched uses of Numba and llvmlite that is not their public face: all of it, and only here
+- `compiler_internals`: What metasched uses of llvmlite, and of a Numba that somebody has imported, that is not their
+  public face
+- `numba_internals`: What metasched uses of Numba that is not its public face, but for what `compiler_internals` asks
+  without an import
+- `compile_lock`: The lock of what compiles with LLVM, and the locks that a fork waits for
 - `python_file`: Reading a Python file that a person wrote for metasched: rules, or a strategy
 - `integers`: Which values are integers and numbers: True and False, with which Python counts, answer another question
 - `calls`: What a person's own function can be called with, found out without calling it

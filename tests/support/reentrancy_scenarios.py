@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.testing import assert_array_equal  # where it is used, a handler would find the import under way
 
 import metasched as ms
 from metasched.compiler.cpu import codegen
@@ -26,7 +27,7 @@ def function() -> Any:
 
 
 def check(f: Callable[..., np.ndarray]) -> None:
-    np.testing.assert_array_equal(f(A, B), A @ B)
+    assert_array_equal(f(A, B), A @ B)
 
 
 def imported() -> None:
@@ -56,7 +57,7 @@ def handler_calls_the_function_that_compiles() -> None:
     signal.signal(signal.SIGUSR1, lambda *_: RESULTS.append(f(A, B)))
     during(ms.api, "compile", signalled)
     check(f)
-    np.testing.assert_array_equal(RESULTS[0], A @ B)
+    assert_array_equal(RESULTS[0], A @ B)
 
 
 def handler_calls_while_imports_are_under_way() -> None:
@@ -83,7 +84,7 @@ def handler_calls_another_function() -> None:
     signal.signal(signal.SIGUSR1, lambda *_: RESULTS.append(g(A, B)))
     during(codegen, "_run_passes", signalled)
     check(f)
-    np.testing.assert_array_equal(RESULTS[0], A @ B)
+    assert_array_equal(RESULTS[0], A @ B)
 
 
 def handler_packs_the_kernel_that_packs() -> None:
@@ -99,7 +100,7 @@ def handler_packs_the_kernel_that_packs() -> None:
     from metasched.runtime import packed
 
     during(packed, "build", signalled)
-    np.testing.assert_array_equal(kernel.pack(w)(x), RESULTS[0])
+    assert_array_equal(kernel.pack(w)(x), RESULTS[0])
 
 
 def fork_beside_a_thread_that_compiles() -> None:
@@ -111,7 +112,7 @@ def fork_beside_a_thread_that_compiles() -> None:
     begun.wait()
     in_child(lambda: check(f))
     thread.join()
-    np.testing.assert_array_equal(RESULTS[0], A @ B)
+    assert_array_equal(RESULTS[0], A @ B)
 
 
 def fork_beside_a_thread_inside_llvm() -> None:

@@ -1,12 +1,11 @@
-"""Machine code: Numba's code generator, for any target and with a light pipeline of passes.
+"""Machine code: LLVM's code generator as Numba uses it, for any target and with a light pipeline of passes.
 
 Emission leaves little to LLVM's middle end: vectors, unrolling, hoisting and common subexpressions are done. So the
 pipeline is short, and a module goes from text to machine code without being linked or loaded. Each kernel that is
 loaded has an execution engine of its own, so its code is freed with it; Numba's usual generator keeps every module for
 the life of the process.
 
-Importing this imports Numba, which takes as long as the rest of metasched together: it is imported by what compiles
-and loads, when it does.
+Importing this imports llvmlite: what compiles and loads does, when it first has to.
 """
 
 from __future__ import annotations
@@ -17,23 +16,33 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from metasched.errors import BuildError
+from metasched.support.compile_lock import COMPILE_LOCK
 from metasched.support.data_classes import dataclass
-from metasched.support.forks import guards
-from metasched.support.numba_internals import CodeGenerator, global_compiler_lock, hold_compilers, let_compilers_go
 from metasched.target import Target
 
-_LIBRARY_NAME = "metasched"
+# What LLVM calls its highest level: of what it chooses in instructions, as passes are ours.
+_OPT_LEVEL = 3
 
 
-def _new_generator(target: Target) -> CodeGenerator:
-    """A code generator for one kernel: each that is loaded has its own."""
-    return CodeGenerator(target.name, target.llvm_features())
+def _new_machine(target: Target) -> Any:
+    """LLVM's code generator for a target; an engine owns the one that it is made with."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    found = llvm.Target.from_triple(llvm.get_process_triple())
+    return found.create_target_machine(
+        target.name,
+        target.llvm_features(),
+        opt=_OPT_LEVEL,
+        reloc="static" if found.name.startswith("x86") else "default",
+        codemodel="jitdefault",
+        jit=True,
+    )
 
 
 @lru_cache(maxsize=8)
-def _shared_compiler(target: Target) -> CodeGenerator:
+def _shared_machine(target: Target) -> Any:
     """The code generator that all kernels of a target share; no code is loaded by it."""
-    return _new_generator(target)
+    return _new_machine(target)
 
 
 def _run_passes(module: Any, machine: Any) -> None:
@@ -65,27 +74,27 @@ class ObjectCode:
     @property
     def llvm(self) -> str:
         """The module as it went into code generation: worked out when it is asked for, which few do."""
-        with global_compiler_lock:
-            return str(_optimize_text(self.text, _shared_compiler(self.target)))
+        with COMPILE_LOCK:
+            return str(_optimize_text(self.text, _shared_machine(self.target)))
 
 
 def compile_text(text: str, target: Target) -> ObjectCode:
     """Compile a module; raises BuildError when LLVM does not take it."""
-    with global_compiler_lock:
-        compiler = _shared_compiler(target)
-        module = _optimize_text(text, compiler)
-        return ObjectCode(target, bytes(compiler.target_machine.emit_object(module)), text)
+    with COMPILE_LOCK:
+        machine = _shared_machine(target)
+        return ObjectCode(target, bytes(machine.emit_object(_optimize_text(text, machine))), text)
 
 
-def _optimize_text(text: str, compiler: CodeGenerator) -> Any:
+def _optimize_text(text: str, machine: Any) -> Any:
     """The module of a text after the passes; raises BuildError when LLVM does not take it."""
     try:
+        # In LLVM's global context, which outlives all: of objects that die together, Python frees any first.
         module = llvm.parse_assembly(text)
     except RuntimeError as error:
         raise BuildError("LLVM rejected the module", str(error)) from error
-    module.triple = llvm.get_process_triple()
-    module.data_layout = compiler.data_layout
-    _run_passes(module, compiler.target_machine)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    _run_passes(module, machine)
     module.verify()
     return module
 
@@ -101,30 +110,25 @@ def commented_assembly(code: ObjectCode) -> str:
 
 
 def _emit_assembly(code: ObjectCode, *, comments: bool) -> str:
-    with global_compiler_lock:
-        compiler = _shared_compiler(code.target)
-        compiler.target_machine.set_asm_verbosity(comments)
-        return str(compiler.target_machine.emit_assembly(_optimize_text(code.text, compiler)))
+    with COMPILE_LOCK:
+        machine = _shared_machine(code.target)
+        machine.set_asm_verbosity(comments)
+        return str(machine.emit_assembly(_optimize_text(code.text, machine)))
 
 
 class LoadedCode:
     """Object code in memory, ready to run. It is freed with this object."""
 
     def __init__(self, code: ObjectCode) -> None:
-        with global_compiler_lock:
-            self._codegen = _new_generator(code.target)
-            self._library = self._codegen.create_library(_LIBRARY_NAME)
-            self._library.load_object(code.data)
+        with COMPILE_LOCK:
+            # An engine needs a module. This one is never compiled: what is looked up is found in the object code.
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine(code.target))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
 
     def address(self, symbol: str) -> int:
         """The address of a function or of a global variable."""
-        with global_compiler_lock:
-            address = int(self._codegen.engine.get_global_value_address(symbol))
+        with COMPILE_LOCK:
+            address = int(self._engine.get_global_value_address(symbol))
         if not address:
             raise BuildError("symbol not found", symbol)
         return address
-
-
-# A forked child gets the state of Numba's compiler and of LLVM as it is, with whatever another thread was changing, and
-# locks that nobody is left to release: so a fork waits for both.
-guards.add(hold_compilers, let_compilers_go)

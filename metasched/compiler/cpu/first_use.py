@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from metasched.support.first_use import FirstUse, import_numba
+from metasched.support.first_use import FirstUse
 
-import_code_generator = FirstUse("metasched.compiler.cpu.codegen", after=import_numba)
+import_code_generator = FirstUse("metasched.compiler.cpu.codegen")

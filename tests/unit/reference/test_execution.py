@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,11 +32,13 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.lang import parse_program
-from metasched.reference import execution as module
+from metasched.reference import compiled_loops
 from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.execution import Precision, reference, reference_with_bound
 from metasched.reference.interpreter import interpret
+from metasched.reference.machine_code import Optimisation
 from metasched.reference.state import ExecutionError, State, new_state, outputs
+from metasched.reference.work import INTERPRETED_WORK, count_nodes
 from tests.support.math_domains import domain_of
 from tests.support.nests import (
     F32,
@@ -55,17 +58,23 @@ from tests.support.nests import (
     v,
 )
 
+EXECUTORS: tuple[Callable[[Func, State], None], ...] = (
+    interpret,
+    *(partial(run_compiled, optimisation=one) for one in Optimisation),
+)
+
 
 def both_ways(f: Func, inputs: list[np.ndarray], **scalars: float) -> np.ndarray:
-    """Interpreted and compiled, which must agree."""
+    """Interpreted and compiled, with little work for LLVM and with much, which must agree."""
     results = []
-    for executor in (interpret, run_compiled):
+    for executor in EXECUTORS:
         arrays = {b.name: np.asarray(a) for b, a in zip(f.inputs, inputs, strict=True)}
         state = new_state(f, arrays, {s.name: s.dtype.numpy.type(scalars[s.name]) for s in f.scalars})
         executor(f, state)
         results.append(outputs(f, state)[0])
-    np.testing.assert_array_equal(results[0], results[1])
-    assert results[0].dtype == results[1].dtype
+    for result in results[1:]:
+        np.testing.assert_array_equal(results[0], result)
+        assert results[0].dtype == result.dtype
     return results[0]
 
 
@@ -94,8 +103,21 @@ def test_convolution_reads_its_padding_lazily() -> None:
 def test_large_programs_are_compiled_and_agree_with_numpy() -> None:
     f = dense(64, 64, 64)
     a, b = random_inputs(f)
-    assert module._count_nodes(f.body) > 2 * module._INTERPRETED_WORK
+    assert count_nodes(f.body) > 2 * INTERPRETED_WORK
     np.testing.assert_array_equal(reference(f)(a, b), np.maximum(a @ b, 0))
+
+
+def test_only_what_runs_for_long_is_optimised(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def load(text: str, arguments: int, optimisation: Optimisation) -> Callable[..., int]:
+        seen.append(optimisation)
+        return lambda *_: 0
+
+    monkeypatch.setattr(compiled_loops, "_load_nest", load)
+    for f in (dense(64, 63, 62), dense(300, 299, 298)):
+        run_compiled(f, new_state(f, {b.name: np.zeros((1, 1), np.float32) for b in f.inputs}, {}))
+    assert seen == [Optimisation.NONE, Optimisation.NONE, Optimisation.FULL, Optimisation.NONE]
 
 
 def test_scheduled_nest_with_guards_and_reduction_outermost() -> None:
@@ -255,7 +277,7 @@ def drop_guarded(f: Func) -> Block:
     return b
 
 
-@pytest.mark.parametrize("executor", [interpret, run_compiled])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_what_is_never_written_is_an_error(executor: object) -> None:
     f = elementwise(ld("X", v("i")))
     b = replace(drop_guarded(f), guards=(v("i_b") < 7,))
@@ -266,7 +288,7 @@ def test_what_is_never_written_is_an_error(executor: object) -> None:
         outputs(f, state)
 
 
-@pytest.mark.parametrize("executor", [interpret, run_compiled])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_reading_before_writing_is_an_error(executor: object) -> None:
     f = dense(2, 2, 2)
     first, second = f.body.stmts  # type: ignore[attr-defined]
@@ -276,7 +298,7 @@ def test_reading_before_writing_is_an_error(executor: object) -> None:
         executor(f, state)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("executor", [interpret, run_compiled])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_leaving_a_buffer_is_an_error(executor: object) -> None:
     f = elementwise(ld("X", v("i") - 1))
     with pytest.raises(ExecutionError, match="outside"):
@@ -425,7 +447,7 @@ def test_rounding_follows_the_order_of_the_program() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.BF16])
-@pytest.mark.parametrize("executor", [interpret, run_compiled])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_powers_of_special_values_are_those_of_c(executor: Callable[[Func, State], None], dtype: DType) -> None:
     inf, nan = math.inf, math.nan
     table = [

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from metasched.lang import parse_program
 from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.interpreter import interpret
 from metasched.reference.loop_order import NestOrder, order_nest
+from metasched.reference.machine_code import Optimisation
 from metasched.reference.state import concrete_shape, new_state, outputs
 from tests.support.nests import block, buf, func, ld, loops, v
 
@@ -30,7 +33,7 @@ def both_ways(f: Func) -> None:
     """Interpreted and compiled, which must agree to the bit."""
     rng, results = np.random.default_rng(0), []
     inputs = {b.name: rng.standard_normal(concrete_shape(b)).astype(b.dtype.numpy) for b in f.inputs}
-    for executor in (interpret, run_compiled):
+    for executor in (interpret, partial(run_compiled, optimisation=Optimisation.FULL)):
         state = new_state(f, dict(inputs), {})
         executor(f, state)
         results.append(outputs(f, state)[0])

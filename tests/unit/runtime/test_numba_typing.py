@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numba
@@ -21,6 +24,40 @@ def arrays(count: int = 37) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 @pytest.fixture(scope="module")
 def kernel() -> ms.Kernel:
     return ms.compile(ms.parse_program(PROGRAM), target=ms.Target.detect(threads=1))
+
+
+WITHOUT_NUMBA = """
+import os, sys
+import numpy as np
+import metasched as ms
+
+program = ms.parse_program("program p[N=64](A: f32[N]) -> B: f32[N]:\\n    b: B[i] = A[i] * 2\\n")
+schedule = ms.Schedule(program)
+schedule.parallel(schedule.get_loops(schedule.get_block("b"))[0])
+kernel = ms.compile(program, trace=schedule.trace)
+x = np.arange(64, dtype=np.float32)
+np.testing.assert_array_equal(kernel(x), 2 * x)
+threads = ms.Target.detect().threads
+assert "numba" not in sys.modules
+
+import numba
+
+assert threads == numba.config.NUMBA_NUM_THREADS
+np.testing.assert_array_equal(numba.njit(lambda a: kernel(kernel(a)))(x), 4 * x)
+np.testing.assert_array_equal(numba.njit(lambda k, a: k.numba(a))(kernel, x), 2 * x)
+numba.set_num_threads(1)
+np.testing.assert_array_equal(kernel(x), 2 * x)
+"""
+
+
+@pytest.mark.parametrize("threads", [None, "3"])
+def test_kernels_run_without_numba_which_may_come_later(threads: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_NUM_THREADS"}
+    environment |= {} if threads is None else {"NUMBA_NUM_THREADS": threads}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_closure(kernel: ms.Kernel) -> None:

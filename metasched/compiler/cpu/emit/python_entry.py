@@ -21,6 +21,9 @@ ENTRY = "metasched_python"
 # The array type, then a descriptor for each argument: filled in when the code is loaded.
 KNOWN_TYPES = "metasched_python_known"
 
+# It takes nanoseconds either way, and LLVM would take as long for it as for a small kernel.
+_UNOPTIMISED = "noinline optnone"
+
 
 class Flag(IntFlag):
     """NumPy's array flags."""
@@ -80,7 +83,7 @@ class _Writer:
         return f"""\
 @{KNOWN_TYPES} = global [{len(self._arguments) + 1} x ptr] zeroinitializer
 
-define i32 @{ENTRY}({parameters}) nounwind {{
+define i32 @{ENTRY}({parameters}) {_UNOPTIMISED} nounwind {{
   %type = load ptr, ptr @{KNOWN_TYPES}
 {body}
   %status = call i32 @{self._entry}({values}, ptr null)

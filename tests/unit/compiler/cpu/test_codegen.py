@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import numpy as np
 import pytest
 
 from metasched import operators
-from metasched.compiler.cpu.codegen import compile_text
+from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
@@ -173,3 +174,13 @@ def test_addresses_of_an_unrolled_tile_are_not_on_the_stack() -> None:
     text = for_sapphire_rapids(sch.func)
     assert len(re.findall(r"vfmadd\S*ps", text)) >= 224  # of 2 x 7 pixels and 8 terms, two registers each
     assert len(re.findall(r"\(%rsp\), %r", text)) < 50  # 618 where LLVM sees remainders of the counter
+
+
+def test_code_in_a_cycle_of_objects_is_freed() -> None:
+    """Python frees those of a cycle in any order, and LLVM's engine before or after its module."""
+    code = build(parse_program(MATMUL).func, Target.detect(threads=1)).binary.code
+    for _ in range(20):
+        loaded: list[object] = [LoadedCode(code)]
+        loaded.append(loaded)
+        del loaded
+        gc.collect()
