@@ -14,6 +14,8 @@ import metasched as ms
 
 CONSUMER, CACHE, UNFUSED = "consumer", "cache", "none"
 COLUMNS = ", columns around rows"
+# Where the loop over some terms is among those of a tile, from the outside in.
+_NO_WINDOW, _ALONG_ROWS, _DOWN_ROWS = range(3)
 
 
 @ms.rule
@@ -167,5 +169,28 @@ def _tile(
                 inner[it.name] = sizes[-1]
         for place, part in zip(places, parts, strict=True):
             tiles[place].append(part)
+    if "R" in levels:
+        last = max(n for n, level in enumerate(levels) if level == "R")
+        tiles[last] = _rows_innermost(info, tiles[last])
     sch.reorder(*(loop for digits, level in zip(apart, [*tiles, []], strict=True) for loop in (*digits, *level)))
     return tiles, inner
+
+
+def _rows_innermost(info: ms.BlockInfo, terms: list[ms.LoopRV]) -> list[ms.LoopRV]:
+    """The loops over the terms of a tile, with those down a window inside those along its rows, which vectors go along.
+
+    Neighbouring rows of a tile read the same rows of the window's input, which are then loaded once for all of them. A
+    step along the row would be between, at which they are read from one element further on.
+    """
+    *rows, lanes = (it.name for it in info.spatial)
+    places: dict[str, int] = {}
+    for read in info.reads:
+        for use in read.uses:
+            for it in info.reduction:
+                if it.name in use and len(use) > 1:
+                    shared = _ALONG_ROWS if lanes in use else _DOWN_ROWS if use & set(rows) else _NO_WINDOW
+                    places[it.name] = max(shared, places.get(it.name, _NO_WINDOW))
+    if lanes in dict(info.shared) or not {_ALONG_ROWS, _DOWN_ROWS} <= set(places.values()):
+        return terms
+    order = sorted(range(len(terms)), key=lambda n: places.get(info.reduction[n].name, _NO_WINDOW))
+    return [terms[n] for n in order]

@@ -187,6 +187,30 @@ def test_columns_may_be_around_rows_where_most_that_is_read_is_theirs() -> None:
         assert loops.index("j_2") < loops.index("i_2") < loops.index("k_1")
 
 
+PLANES = """
+program planes(X: f32[6, 20, 40], W: f32[6, 3, 5]) -> Y: f32[6, 18, 36]:
+    Y[c, i, j] = sum[r < 3, s < 5](X[c, i + r, j + s] * W[c, r, s])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        (PLANES, ["s", "r"]),
+        (PLANES.replace("X: f32[6, 20, 40]", "X: f32[6, 20, 80]").replace("j + s]", "2*j + s]"), ["s", "r"]),
+        (PLANES.replace("j + s]", "j]").replace("20, 40", "20, 36"), ["r", "s"]),
+    ],
+    ids=["windows", "strides", "no row"],
+)
+def test_terms_down_a_window_are_inside_those_along_the_rows_of_vectors(text: str, terms: list[str]) -> None:
+    """So rows that neighbouring rows of a tile read, too, are loaded once."""
+    sch, _ = apply(text, "multi_level_tiling")
+    info = sch.describe(sch.get_block("Y"))
+    order = [it.name for loop in info.loops for it in info.iter_of(loop) if it.reduces]
+    assert order[-len(terms) :] == terms
+    correct(sch)
+
+
 def test_tiling_says_why_not() -> None:
     assert reasons(DENSE_RELU, "multi_level_tiling")["relu"] == "it is not a reduction"
     expected = "it reads every element once for each result, so tiles reuse nothing"
