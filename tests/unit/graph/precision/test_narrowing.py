@@ -27,3 +27,18 @@ def test_what_is_moved_by_conditions_stays_narrow(value: str, made: str) -> None
     assert stages is not None
     program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
     assert f"Y[i] = {made}\n" in f"{program}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("A[i] + A[i + 1]", "bf16(f16(A[i]) + f16(A[i + 1]))"),
+        ("f16(exp(f32(A[i])))", "bf16(exp(f32(A[i])))"),  # rounded once
+        ("A[i] if i < 4 else f16(2)", "A[i] if i < 4 else bf16(f16(2))"),
+    ],
+)
+def test_values_in_f16_are_narrowed_too(value: str, made: str) -> None:
+    stages = stages_of(parse_program(f"program p(A: f16[6]) -> Y: f16[5]:\n  Y[i] = {value}\n"))
+    assert stages is not None
+    program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
+    assert f"Y[i] = {made}\n" in f"{program}\n"
