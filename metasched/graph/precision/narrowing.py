@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.expressions import names_in, reads, rewrite_expression
 from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.precision.products import (
     ProductSum,
     cast,
+    literal,
     moved_reads,
     moves,
     new_name,
@@ -27,6 +28,7 @@ from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
     Apply,
     Axis,
+    FloatLit,
     IfElse,
     Name,
     Operation,
@@ -47,6 +49,10 @@ _CHOOSING_REDUCERS = frozenset({Reducer.MAX, Reducer.MIN})
 # Instructions add up two products at a time, or 32, of neighbours along one index: of three colours, a picture's, much
 # of what they multiply would be padding, and what is read is made narrow, padded and put in order before that.
 _FEWEST_TERMS = 4
+# A row so long is worth a reciprocal.
+_ROW_WITH_RECIPROCAL = 16
+# Where a difference in the last place may become one of a whole number.
+_STEPS = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
 
 
 def _adds(stage: Stage) -> bool:
@@ -195,7 +201,27 @@ class _Narrowing:
         elif moves(value) and all(read.buffer in self._narrow for read in moved_reads(value)):
             yield replace(stage, value=self._narrow_elements(value))
         else:
-            yield replace(stage, value=cast(self._without_rounding(self._widen_reads(value)), self._to))
+            exact = self._by_reciprocals(stage, self._without_rounding(self._widen_reads(value)))
+            yield replace(stage, value=cast(exact, self._to))
+
+    def _by_reciprocals(self, stage: Stage, value: SourceExpr) -> SourceExpr:
+        """A value that divides by what a whole row has in common, such as a softmax's sum, by one reciprocal for it.
+
+        A difference in the last place of f32 is far below what the result is rounded to.
+        """
+        *_, (row, extent) = ((None, 0), *self._old.extents(stage).items())
+        if extent < _ROW_WITH_RECIPROCAL or any(
+            isinstance(node, Apply) and node.func in _STEPS for node in value.walk()
+        ):
+            return value
+
+        def change(node: SourceNode) -> SourceNode:
+            match node:
+                case Operation(BinOp.DIV, a, b) if literal(a) != 1 and row not in names_in(b) and any(reads(b)):
+                    return Operation(BinOp.MUL, a, Operation(BinOp.DIV, FloatLit(1.0), b))
+            return node
+
+        return rewrite_expression(value, change)
 
     @staticmethod
     def _without_rounding(value: SourceExpr) -> SourceExpr:
