@@ -17,7 +17,7 @@ from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.precision.narrowing import WIDE_TYPE, FloatFlow, narrow_stages
+from metasched.graph.precision.narrowing import WIDE_TYPES, FloatFlow, narrow_stages
 from metasched.graph.value_type import ValueType
 
 NARROW_TYPE = DType.BF16
@@ -112,7 +112,7 @@ class _Narrowing:
         return replace(type_, dtype=NARROW_TYPE) if self._becomes_narrow(name) else type_
 
     def _becomes_narrow(self, name: str) -> bool:
-        return self._graph.types[name].dtype is WIDE_TYPE and self._root(name) in self._narrow
+        return self._graph.types[name].dtype in WIDE_TYPES and self._root(name) in self._narrow
 
     def _rewrite_node(self, node: Node) -> Node:
         flow = self._flows.get(id(node))

@@ -10,7 +10,7 @@ from metasched.graph.errors import NetworkError
 class ProductPrecision(Enum):
     """What factors of products of matrices and of convolutions are; they are added up in f32 whatever it is.
 
-    `F32`: what the model says. `BF16`: bf16, where the model says f32, and so are most values between kernels.
+    `F32`: what the model says. `BF16`: bf16, where the model says f32 or f16, and so are most values between kernels.
     """
 
     F32 = "f32"

@@ -1,7 +1,7 @@
-"""Programs whose buffers are of a narrower float, and which compute in f32 as before.
+"""Programs whose buffers are of a narrower float, and which compute in f32 or f16 as before.
 
-What a buffer of the narrow type holds is rounded where it is written, and read as f32. Factors of sums of products are
-made narrow whatever the program's arguments are: so tensor instructions take them, and add up in f32.
+What a buffer of the narrow type holds is rounded where it is written, and read as what it was. Factors of sums of
+products are made narrow whatever the program's arguments are: so tensor instructions take them, and add up in f32.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.expressions import names_in, reads, rewrite_expression
 from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.precision.products import (
     ProductSum,
     cast,
+    literal,
     moved_reads,
     moves,
     new_name,
@@ -24,16 +25,34 @@ from metasched.graph.precision.products import (
 )
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
-from metasched.ir.source import Apply, Axis, IfElse, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.ir.source import (
+    Apply,
+    Axis,
+    FloatLit,
+    IfElse,
+    Name,
+    Operation,
+    Read,
+    Reduce,
+    SourceExpr,
+    SourceNode,
+    Stage,
+)
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
-WIDE_TYPE = DType.F32
+WIDE_TYPES = frozenset({DType.F32, DType.F16})
+# What products are added up in.
+_SUM_TYPE = DType.F32
 # Reductions that choose one of the elements.
 _CHOOSING_REDUCERS = frozenset({Reducer.MAX, Reducer.MIN})
 # Instructions add up two products at a time, or 32, of neighbours along one index: of three colours, a picture's, much
 # of what they multiply would be padding, and what is read is made narrow, padded and put in order before that.
 _FEWEST_TERMS = 4
+# A row so long is worth a reciprocal.
+_ROW_WITH_RECIPROCAL = 16
+# Where a difference in the last place may become one of a whole number.
+_STEPS = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
 
 
 def _adds(stage: Stage) -> bool:
@@ -42,13 +61,17 @@ def _adds(stage: Stage) -> bool:
 
 @dataclass(frozen=True)
 class FloatFlow:
-    """Where the f32 elements of a program go."""
+    """Where the elements of f32 and f16 of a program go."""
 
     stages: Stages
 
     def is_wide(self, buffer: str) -> bool:
-        """Whether a buffer is of f32."""
-        return self.stages.types[buffer].dtype is WIDE_TYPE
+        """Whether a buffer is of f32 or f16."""
+        return self.stages.types[buffer].dtype in WIDE_TYPES
+
+    def adds_up_wide(self, product: ProductSum) -> bool:
+        """Whether products are added up in f32."""
+        return self.stages.types[product.stage.buffer].dtype is _SUM_TYPE
 
     @cached_property
     def products(self) -> frozenset[str]:
@@ -57,10 +80,10 @@ class FloatFlow:
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """The f32 buffers that are factors of sums of products that are added up in f32, and gain by narrow ones."""
+        """The wide buffers that are factors of sums of products that are added up in f32, and gain by narrow ones."""
         found: dict[str, None] = {}
         for product in product_sums(self.stages):
-            if self.is_wide(product.stage.buffer) and self.gains(product):
+            if self.adds_up_wide(product) and self.gains(product):
                 found.update((read.buffer, None) for read in product.operands if self.is_wide(read.buffer))
         return tuple(found)
 
@@ -76,7 +99,7 @@ class FloatFlow:
 
     @cached_property
     def inputs_of_factors(self) -> frozenset[str]:
-        """The f32 inputs that are factors, or that are moved to where factors are read."""
+        """The wide inputs that are factors, or that are moved to where factors are read."""
         found: set[str] = set()
         waiting = list(self.factors)
         while waiting:
@@ -90,14 +113,14 @@ class FloatFlow:
 
     @cached_property
     def joined_inputs(self) -> frozenset[str]:
-        """The f32 inputs that a program joins to one value and does nothing else with; none where it does anything."""
+        """The wide inputs that a program joins to one value and does nothing else with; none where it does anything."""
         if len(self.stages.stages) != 1 or not moves(self.stages.stages[0].value):
             return frozenset()
         found = {read.buffer for read in moved_reads(self.stages.stages[0].value) if self.is_wide(read.buffer)}
         return frozenset(found) if len(found) > 1 else frozenset()
 
     def outputs_of_products(self, given: Collection[str]) -> frozenset[str]:
-        """The f32 outputs that products lead to, where some inputs come from products; other sums do not lead on.
+        """The wide outputs that products lead to, where some inputs come from products; other sums do not lead on.
 
         What has been through a product of narrow factors has their precision only. A mean or a variance has more, and
         what is computed with it may need that.
@@ -123,7 +146,7 @@ class FloatFlow:
 
 
 def narrow_stages(stages: Stages, boundary: Collection[str], narrow: DType) -> Stages:
-    """The program with some f32 inputs and outputs of a narrow type, and all factors of its sums of products."""
+    """The program with some wide inputs and outputs of a narrow type, and all factors of its sums of products."""
     return _Narrowing(FloatFlow(stages), frozenset(boundary), narrow).stages()
 
 
@@ -171,14 +194,42 @@ class _Narrowing:
         if stage.buffer not in self._narrow:
             yield replace(stage, value=self._widen_reads(value))
         elif isinstance(value, Reduce):
-            wide = self._declare_buffer(f"{stage.buffer}w", stage.buffer, WIDE_TYPE)
+            wide = self._declare_buffer(f"{stage.buffer}w", stage.buffer, self._old.types[stage.buffer].dtype)
             yield replace(stage, buffer=wide, value=self._widen_reads(value))
             element = Read(wide, tuple(Name(axis.name) for axis in stage.axes))
             yield Stage(None, stage.buffer, stage.axes, cast(element, self._to))
         elif moves(value) and all(read.buffer in self._narrow for read in moved_reads(value)):
             yield replace(stage, value=self._narrow_elements(value))
         else:
-            yield replace(stage, value=cast(self._widen_reads(value), self._to))
+            exact = self._by_reciprocals(stage, self._without_rounding(self._widen_reads(value)))
+            yield replace(stage, value=cast(exact, self._to))
+
+    def _by_reciprocals(self, stage: Stage, value: SourceExpr) -> SourceExpr:
+        """A value that divides by what a whole row has in common, such as a softmax's sum, by one reciprocal for it.
+
+        A difference in the last place of f32 is far below what the result is rounded to.
+        """
+        *_, (row, extent) = ((None, 0), *self._old.extents(stage).items())
+        if extent < _ROW_WITH_RECIPROCAL or any(
+            isinstance(node, Apply) and node.func in _STEPS for node in value.walk()
+        ):
+            return value
+
+        def change(node: SourceNode) -> SourceNode:
+            match node:
+                case Operation(BinOp.DIV, a, b) if literal(a) != 1 and row not in names_in(b) and any(reads(b)):
+                    return Operation(BinOp.MUL, a, Operation(BinOp.DIV, FloatLit(1.0), b))
+            return node
+
+        return rewrite_expression(value, change)
+
+    @staticmethod
+    def _without_rounding(value: SourceExpr) -> SourceExpr:
+        """What is rounded to f16, which is rounded to the narrow type after that."""
+        match value:
+            case Apply(func, (inner,)) if func == DType.F16.value:
+                return inner
+        return value
 
     def _narrow_elements(self, value: SourceExpr) -> SourceExpr:
         """An element of narrow buffers, by conditions, in the narrow type: numbers may be written in the wide one."""
@@ -194,23 +245,23 @@ class _Narrowing:
     def _read_copies(self, stage: Stage) -> SourceExpr:
         """The value of a stage whose factors are read from where they are rounded."""
         product = product_sum(stage)
-        if product is None or not self._flow.is_wide(stage.buffer) or not self._flow.gains(product):
+        if product is None or not self._flow.adds_up_wide(product) or not self._flow.gains(product):
             return stage.value
         factors = [
-            cast(replace(read, buffer=self._copies[read.buffer]), WIDE_TYPE) if read.buffer in self._copies else factor
+            cast(replace(read, buffer=self._copies[read.buffer]), _SUM_TYPE) if read.buffer in self._copies else factor
             for factor, read in zip(product.factors, product.operands, strict=True)
         ]
         return replace(product.reduction, operand=Operation(BinOp.MUL, *factors))
 
     def _widen_reads(self, value: SourceExpr) -> SourceExpr:
-        """A value in which elements of the narrow type are read as f32."""
+        """A value in which elements of the narrow type are read as what they were."""
 
         def change(node: SourceNode) -> SourceNode:
             match node:
                 case Apply("f32", (Read(buffer) as read,)) if buffer in self._narrow:
                     return replace(node, args=(read.map(change),))
                 case Read(buffer) if buffer in self._narrow:
-                    return cast(node.map(change), WIDE_TYPE)
+                    return cast(node.map(change), self._old.types[buffer].dtype)
             return node.map(change)
 
         made = change(value)

@@ -229,6 +229,28 @@ def test_values_behind_views_go_with_what_they_are_views_of() -> None:
     require_near(wide, narrow)
 
 
+def test_a_model_in_f16_is_multiplied_in_bf16() -> None:
+    """As what it computes besides is f16, its results are."""
+    wide, narrow = narrowed(
+        with_weights(
+            """m (float16[4, 8] x) => (y) WEIGHTS {
+                v = Cast<to = 10>(w)  d = Cast<to = 10>(c)  t = Cast<to = 10>(u)
+                a = MatMul(x, v)  b = Add(a, d)  r = Relu(b)  y = MatMul(r, t)
+            }""",
+            w=(8, 16),
+            u=(16, 4),
+            c=(16,),
+        )
+    )
+    kinds = types(narrow)
+    assert {kinds[name] for name in ("x", "y", "d")} == {DType.F16}
+    assert {kinds[name] for name in ("r", "v.bf16", "t.bf16")} == {DType.BF16}
+    first = str(next(iter(narrow.computes)).program)
+    assert "sum[r0 < 8](f32(An[i0, r0]) * f32(B[r0, i1]))" in first
+    assert "An[i0, i1] = bf16(A[i0, i1])" in first
+    require_near(wide, narrow, roundings=10)
+
+
 def test_a_network_is_loaded_in_a_precision() -> None:
     text = f'<ir_version: 10, opset_import: ["": 22]>\n{MLP}'
     wide, narrow = (ms.load_onnx(onnx.parser.parse_model(text), precision=p) for p in ("f32", "bf16"))

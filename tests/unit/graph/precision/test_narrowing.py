@@ -27,3 +27,37 @@ def test_what_is_moved_by_conditions_stays_narrow(value: str, made: str) -> None
     assert stages is not None
     program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
     assert f"Y[i] = {made}\n" in f"{program}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("A[i] + A[i + 1]", "bf16(f16(A[i]) + f16(A[i + 1]))"),
+        ("f16(exp(f32(A[i])))", "bf16(exp(f32(A[i])))"),  # rounded once
+        ("A[i] if i < 4 else f16(2)", "A[i] if i < 4 else bf16(f16(2))"),
+    ],
+)
+def test_values_in_f16_are_narrowed_too(value: str, made: str) -> None:
+    stages = stages_of(parse_program(f"program p(A: f16[6]) -> Y: f16[5]:\n  Y[i] = {value}\n"))
+    assert stages is not None
+    program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
+    assert f"Y[i] = {made}\n" in f"{program}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("A[i, j] / S[i]", "bf16(f32(A[i, j]) * (1.0 / S[i]))"),
+        ("A[i, j] / (S[i] + 1.0)", "bf16(f32(A[i, j]) * (1.0 / (S[i] + 1.0)))"),
+        ("1.0 / S[i] + A[i, j]", "bf16(1.0 / S[i] + f32(A[i, j]))"),
+        ("S[i] / A[i, j]", "bf16(S[i] / f32(A[i, j]))"),
+        ("floor(A[i, j] / S[i])", "bf16(floor(f32(A[i, j]) / S[i]))"),
+    ],
+)
+def test_rows_are_divided_by_one_reciprocal(value: str, made: str) -> None:
+    text = f"program p(A: f32[3, 16], S: f32[3]) -> Y: f32[3, 16]:\n  Y[i, j] = {value}\n"
+    long, short = (stages_of(parse_program(text.replace("16", length))) for length in ("16", "8"))
+    assert long is not None
+    assert short is not None
+    assert f"Y[i, j] = {made}\n" in f"{program_of(narrow_stages(long, ['A', 'Y'], DType.BF16), 'p')}\n"
+    assert "* (1.0" not in str(program_of(narrow_stages(short, ["A", "Y"], DType.BF16), "p"))
