@@ -56,7 +56,7 @@ def test_all_places_begin_in_vectors_whatever_order_terms_are_taken_in(inner: in
     sch.scatter(v)
     lowered = lower(sch.func, HERE)
     start = print_kernel(lowered).split(" = 0")[0].splitlines()[-2]
-    assert re.search(r"vector .*j", start), start
+    assert re.search(r"vector\S* j", start), start
     rng = np.random.default_rng(0)
     values, places = rng.integers(-4, 5, (9, 40)).astype(np.float32), rng.integers(0, 50, (9, 40))
     np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(places, values), reference(sch.program)(places, values))
