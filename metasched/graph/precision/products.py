@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import names_in
+from metasched.graph.fusion.expressions import names_in, rewrite_expression
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
@@ -18,10 +18,13 @@ from metasched.ir.source import (
     Read,
     Reduce,
     SourceExpr,
+    SourceNode,
     Stage,
 )
 from metasched.support.data_classes import dataclass
 
+# Columns that instructions for products compute at a time.
+_COLUMNS = 16
 _TYPES = frozenset(str(dtype) for dtype in DType)
 
 
@@ -102,8 +105,9 @@ class ProductSum:
         """Whether each operand has an index of the result that the other has not, as rows and columns are.
 
         Instructions multiply such operands. A depthwise convolution is none: its filters have no index of their own.
+        One of groups of as many channels as instructions take is: all of a group read the same elements.
         """
-        first, second = (_names(read) for read in self.operands)
+        first, second = (_names(_in_groups(read)) for read in self.operands)
         result = {axis.name for axis in self.stage.axes}
         return bool((first - second) & result) and bool((second - first) & result)
 
@@ -121,6 +125,18 @@ def _element(factor: SourceExpr) -> Read | None:
 def _names(read: Read) -> frozenset[str]:
     """The indices that an element's place depends on."""
     return frozenset[str]().union(*(names_in(index) for index in read.indices))
+
+
+def _in_groups(read: Read) -> Read:
+    """A read whose place is taken for the same in all of a group that fills vectors."""
+
+    def change(node: SourceNode) -> SourceNode:
+        match node:
+            case Operation(BinOp.FLOORDIV, _, IntLit(size)) if size % _COLUMNS == 0:
+                return IntLit(0)
+        return node
+
+    return rewrite_expression(read, change)
 
 
 def product_sum(stage: Stage) -> ProductSum | None:

@@ -186,6 +186,14 @@ def test_windows_of_each_channel_are_multiplied_in_f32() -> None:
     require_near(wide, narrow)
 
 
+@pytest.mark.parametrize(("size", "factors"), [(16, DType.BF16), (8, DType.F32)])
+def test_groups_of_channels_that_fill_vectors_are_multiplied_in_bf16(size: int, factors: DType) -> None:
+    body = "m (float[1, CHANNELS, 4, 4] x) => (y) WEIGHTS { y = Conv<group = 2, pads = [1, 1, 1, 1]>(x, w) }"
+    _, narrow = narrowed(with_weights(body.replace("CHANNELS", str(2 * size)), w=(2 * size, size, 3, 3)))
+    (node,) = narrow.computes
+    assert {narrow.types[name].dtype for name in node.inputs if name.startswith("w")} == {factors}
+
+
 def test_windows_that_are_read_once_are_bf16() -> None:
     """Half as much of their weights comes from memory."""
     body = "m (float[1, 4, 3, 3] x) => (y) WEIGHTS { y = Conv<group = 4>(x, u) }"
