@@ -23,6 +23,8 @@ def compute_location(sch: ms.Schedule, block: ms.BlockRV, *, smallest: int = 1 <
     info = sch.describe(block)
     if info.output or not info.readers:
         return _follow(sch, block, info, smallest)
+    if info.reduces and info.once:
+        return ms.skip("it depends on constants alone, and is computed once, where it is")
     if sch.facts(block, Placed) is not None:
         return ms.skip("it was placed when it was made")
     if sch.facts(block, Tiled) is not None:

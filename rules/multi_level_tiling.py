@@ -106,6 +106,8 @@ class _Tiled:
 def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
     if not info.reduces or not info.initialises:
         return "it is not a reduction"
+    if info.once:
+        return "it depends on constants alone, and is computed once"
     if sch.facts(block, Factored) is not None:
         return "its reduction is factored"
     if not info.trivial and sch.facts(block, Digits) is None and sch.facts(block, Strip) is None:

@@ -27,6 +27,8 @@ def rfactor(sch: ms.Schedule, block: ms.BlockRV, *, max_spatial: int = 512) -> m
     info = sch.describe(block)
     if not info.reduces or not info.initialises:
         return ms.skip("it is not a reduction")
+    if info.once:
+        return ms.skip("it depends on constants alone, and is computed once")
     if not info.trivial or sch.facts(block, Factored) is not None:
         return ms.skip("it is scheduled already")
     spatial, reduced = info.size(info.spatial), info.size(info.reduction)

@@ -94,7 +94,9 @@ def _compute(sch: ms.Schedule, chain: _Chain, largest: int) -> list[ms.LoopRV]:
 
 
 def _chain(sch: ms.Schedule, last: ms.BlockInfo) -> _Chain:
-    """The producers that only this chain reads, as far as they move with some dimension of the last block."""
+    """The producers that only this chain reads, as far as they move with some dimension of the last block. What is
+    computed once, from constants, stays where it is.
+    """
     along: dict[str, Counterparts] = {last.name: own_counterparts(last)}
     found = {last.name: last}
     shared = {it.name for it in last.spatial if it.extent != 1}
@@ -102,7 +104,7 @@ def _chain(sch: ms.Schedule, last: ms.BlockInfo) -> _Chain:
         info = sch.describe(sch.get_block(name))
         if not info.readers or info.output or not set(info.readers) <= found.keys():
             continue
-        if not info.trivial or info.positions:
+        if not info.trivial or info.positions or info.once:
             continue
         counterparts = near_counterparts(info, [(found[r], along[r]) for r in info.readers])
         if shared & set(counterparts.values()):

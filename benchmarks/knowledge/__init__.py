@@ -5,6 +5,7 @@ Its files, in reading order:
 - `first_layers`: What networks begin with: a convolution of an image whose channels come first
 - `numerical`: What numerical programs compute beside layers: distances, filters, stencils, column sums, products of
   vectors
+- `quantised`: Layers of networks in bytes, as graphs have them
 - `sizes`: The sizes: layers of real networks by operator, none of them of the sweeps that guesses are judged by
 - `collect`: Tuning them, as many as there is time for: `python -m benchmarks.knowledge.collect`
 - `from_networks`: What the tuning of whole networks has found, as knowledge

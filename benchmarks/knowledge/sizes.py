@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.numerical import Numerical, numerical
+from benchmarks.knowledge.quantised import Quantised, quantised
 from benchmarks.network_shapes import LAYERS
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -150,7 +151,7 @@ class Sized:
         return load(self.operator, **dict(self.params))
 
 
-AnySize: TypeAlias = Sized | FirstLayer | Numerical
+AnySize: TypeAlias = Sized | FirstLayer | Numerical | Quantised
 
 
 def _sizes_of(operator: str, names: str, rows: Iterable[tuple[int, ...]], **more: Setting) -> list[Sized]:
@@ -218,6 +219,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         _sizes_of("batch_matmul_tn", "BATCH M N K", _PRODUCTS[::7]),
         FIRST_LAYERS,
         *numerical(),
+        *quantised(),
     ]
 
 

@@ -132,6 +132,11 @@ def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float
     return sum(map(least_of, _launch_and_views(as_if_carried(main_part(func)), target, core)[1]))
 
 
+def least_vector_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
+    """As `least_cycles`, but without tensor intrinsics."""
+    return sum(map(_least_in_vectors, _launch_and_views(as_if_carried(main_part(func)), target, core)[1]))
+
+
 def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
     """Cycles that no schedule of an unscheduled program is thought to go below for what its main part reads of its
     inputs and writes of its outputs: each line moves once, and all threads have a like share of them. What is written
@@ -164,10 +169,14 @@ def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[
 
 def least_of(view: StatementView) -> float:
     """Cycles that no schedule of one statement is thought to go below: as `least_cycles` of a program."""
+    in_vectors = _least_in_vectors(view)
+    return min(in_vectors, float(cycles_at_peak(view)[0])) if view.statement.intrinsics else in_vectors
+
+
+def _least_in_vectors(view: StatementView) -> float:
     lanes = view.target.vector_bits / (8 * view.statement.computed_bytes)
     instructions = float(domain_left(view)[0]) * view.statement.operations.instructions
-    in_vectors = instructions / (view.core.operations * lanes * max(view.target.threads, 1))
-    return min(in_vectors, float(cycles_at_peak(view)[0])) if view.statement.intrinsics else in_vectors
+    return instructions / (view.core.operations * lanes * max(view.target.threads, 1))
 
 
 # A guess asks for several estimates of the program as it is written.

@@ -136,6 +136,7 @@ class BlockInfo:
         steps: the iteration variables that a read divides by numbers, such as `k // 32` for the scale of a weight, with
             these numbers.
         unpacks: it makes constant arguments larger, element by element, such as weights of few bits.
+        once: it depends on constant arguments alone, and no result does: `pack` computes it, and no call.
     """
 
     name: str
@@ -171,6 +172,7 @@ class BlockInfo:
     sum_block: int
     steps: Mapping[str, tuple[int, ...]]
     unpacks: bool
+    once: bool
 
     @property
     def spatial(self) -> tuple[IterInfo, ...]:
@@ -213,6 +215,9 @@ def describe_block(func: Func, name: str) -> BlockInfo:
 def _described(func: Func, block: Block) -> BlockInfo:
     nest = query.loops_above(func, block.name)
     own = _own_info(block.iters, block.stores, block.reducer)
+    output = any(b.name in query.written_buffers(block) for b in func.outputs)
+    constant = bool(own.reads) and all(func.buffer(name).const for name in query.reads(block))
+    widens = constant and unpacks(func, block)
     iters = tuple(
         IterInfo(it.name, it.kind is IterKind.REDUCE, as_int(it.extent), _loops(binding, nest))
         for it, binding in zip(block.iters, block.bindings, strict=True)
@@ -223,7 +228,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         iters=iters,
         reduces=block.reducer is not None,
         initialises=block.init is not None,
-        output=any(b.name in query.written_buffers(block) for b in func.outputs),
+        output=output,
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)
         and all(loop.kind is LoopKind.SERIAL for loop in nest),
@@ -237,7 +242,8 @@ def _described(func: Func, block: Block) -> BlockInfo:
         writes=query.writes(block),
         positions=block.index is not None,
         sum_block=block_length(func, block),
-        unpacks=unpacks(func, block) and all(func.buffer(name).const for name in query.reads(block)),
+        unpacks=widens,
+        once=constant and not widens and not output,
     )
 
 

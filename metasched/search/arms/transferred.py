@@ -17,13 +17,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import log2
 from typing import overload
 
 import numpy as np
 
 from metasched.cost.baseline import analytic_score, share_beside
 from metasched.cost.core import Core
-from metasched.cost.expectation import least_cycles
+from metasched.cost.expectation import least_cycles, least_vector_cycles
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.nest import Analyses
@@ -35,10 +36,11 @@ from metasched.knowledge.roles import Roles
 from metasched.lang.decisions import decision_text
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
+from metasched.schedule.tensor import intrinsics
 from metasched.schedule.trace import Trace
 from metasched.search.arms.reduction_parts import ReductionPart, further_parts
 from metasched.search.arms.sketch_arm import SketchArm
-from metasched.search.arms.transferred_numbers import ScoredRow, WantedNumbers, best_rows
+from metasched.search.arms.transferred_numbers import LEAST_GAIN, ScoredRow, WantedNumbers, best_rows
 from metasched.space.rule import LEFT_ALONE, NONE
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
@@ -50,6 +52,12 @@ from metasched.target import Target
 # for it cost little (guesses for 144 layers take as long with 16 neighbours as with 8).
 MOST_NEIGHBOURS = 16
 MOST_STRUCTURES = 3
+# In factors of two of a size: what was measured so near is taken as it is, without a look at what it might do without.
+NEAR_DISTANCE = 1.5
+# How many times as fast as what was measured near other numbers, and what was measured further away, have to be
+# expected. Of eight programs of a layer of 12544 pixels of 16 bytes to 96 channels, four with larger tiles were
+# expected to take .95 of the time of what was measured near, and took 1.2 to 1.6.
+GAIN_OVER_NEAR = 1.1
 # How often rows around the best so far are drawn: more than one number has to change where the sizes of this program
 # leave the neighbour's tiles in part. At 17 sizes of 3 x 3 convolutions, 4 rounds took .96 of the time of one (.72 to
 # 1.03), and 12 no less. At 12 depthwise convolutions, which are short, estimates are too far off: 4 took 1.04 of
@@ -99,6 +107,11 @@ class TransferredDecisions:
         """
         left = self.sketch.structure.keys() - self.decided
         return all(self.sketch.structure[address] in (Ref(ROOT), LEFT_ALONE) for address in left)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether all of the structure was measured, at a size and on a CPU near these."""
+        return self.is_whole and self.neighbour.distance <= NEAR_DISTANCE
 
     @property
     def name(self) -> str:
@@ -182,7 +195,7 @@ def _known_of_others(known: Iterable[tuple[ReductionPart, TransferResult]]) -> _
 
 def _sort_key(one: TransferredDecisions) -> tuple[float, float]:
     """The most promising is least."""
-    return -one.score, one.neighbour.distance
+    return (0.0 if one.is_near else log2(GAIN_OVER_NEAR)) - one.score, one.neighbour.distance
 
 
 @dataclass(frozen=True)
@@ -269,13 +282,27 @@ class _Transferring:
     def with_less(self, ranked: Sequence[TransferredDecisions]) -> list[TransferredDecisions]:
         """The best without what each of its choices added, where much time is expected beside its main statement."""
         alike = [one for one in ranked if one.sketch is ranked[0].sketch][:_MOST_ALIKE]
+        if any(one.is_near and one.neighbour.entry.is_followed for one in ranked):
+            return []  # What is beside the main statement was measured there.
         if share_beside(self._features(alike[:1]))[0] < _MUCH_BESIDE:
             return []
         taken = alike[0].sketch.structure
         offered = self._space.options_near(taken)
-        less = ((a, o) for a, own in taken.items() for o in offered.get(a, ()) if o in (NONE, LEFT_ALONE) and o != own)
+        needed = self._needed_intrinsics(alike[0])
+        less = (
+            (a, o)
+            for a, own in taken.items()
+            for o in offered.get(a, ())
+            if o in (NONE, LEFT_ALONE) and o != own and own not in needed
+        )
         why = "much of the time is beside the main statement"
         return [one for option in less for _, one in self._with_option(alike, option, self._rounds, why)]
+
+    def _needed_intrinsics(self, one: TransferredDecisions) -> frozenset[Decision]:
+        """The tensor intrinsics, all or none: whether vectors alone would take longer than all of a candidate."""
+        in_vectors = least_vector_cycles(self._space.program.func, self._target, self._core)
+        expected = np.exp2(-analytic_score(self._features([one]))[0])
+        return frozenset(intrinsics()) if in_vectors > expected else frozenset()
 
     def _new_to(self, one: TransferredDecisions) -> dict[str, str]:
         """The choices where a rule left its block alone that a candidate's neighbour did not have, and those that it
@@ -350,7 +377,9 @@ class _Transferring:
 
     def _wanted_numbers(self, placed: _Placed) -> WantedNumbers:
         other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
-        return WantedNumbers(placed.numbers, _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds)
+        rounds = _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds
+        gain = GAIN_OVER_NEAR if placed.neighbour.distance <= NEAR_DISTANCE else LEAST_GAIN
+        return WantedNumbers(placed.numbers, rounds, gain)
 
     def _candidate(self, placed: _Placed, best: ScoredRow) -> TransferredDecisions:
         neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure

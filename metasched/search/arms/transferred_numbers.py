@@ -27,7 +27,7 @@ _DRAWN_ROWS = 32
 _VARIED_ROWS = 96
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.
-_LEAST_GAIN = 1.05
+LEAST_GAIN = 1.05
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,12 @@ class WantedNumbers:
     """A neighbour's numbers, by address, and how often rows around the best so far are drawn.
 
     Where a number is lacking, `drawn` rows are drawn before, and in so many rounds of `climbs` whatever is better is
-    taken, as there is no row that was measured.
+    taken, as there is no row that was measured. A varied row is taken if it is expected to be `gain` times as fast.
     """
 
     numbers: Mapping[str, Decision]
     rounds: int
+    gain: float = LEAST_GAIN
     drawn: int = _DRAWN_ROWS
     climbs: int = 0
 
@@ -86,21 +87,21 @@ def _vary_rows(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
         # There is one row to begin with: those near it are looked at beside it.
         own = legal(arm, rows[:1])
         best, varied = yield [own, _mutate_row(arm, rng, own if len(own) else rows[:1])]
-        before, best = best, _better_row(best, varied)
+        before, best = best, _better_row(best, varied, wanted.gain)
         rounds = 0 if best is before else rounds - 1
     elif complete:
         (best,) = yield [rows[:1]]
     else:
         # Estimates do not see all that a number decides: what its rule prefers is taken where nothing is gained.
         likely, drawn = yield [_with_likeliest(arm.sketch, rows, wanted.numbers), rows]
-        best = _better_row(likely, drawn)
+        best = _better_row(likely, drawn, wanted.gain)
         for _ in range(wanted.climbs):
             (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
             best = max((row for row in (best, varied) if row is not None), key=lambda row: row.score, default=None)
     for _ in range(rounds):
         before = best
         (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
-        best = _better_row(best, varied)
+        best = _better_row(best, varied, wanted.gain)
         if best is before:
             break
     return best
@@ -120,8 +121,8 @@ def _mutate_row(arm: SketchArm, rng: np.random.Generator, row: Rows) -> Rows:
     return arm.mutate(rng, np.repeat(row, _VARIED_ROWS, axis=0))
 
 
-def _better_row(best: ScoredRow | None, varied: ScoredRow | None) -> ScoredRow | None:
-    if best is None or (varied is not None and varied.score > best.score + log2(_LEAST_GAIN)):
+def _better_row(best: ScoredRow | None, varied: ScoredRow | None, gain: float) -> ScoredRow | None:
+    if best is None or (varied is not None and varied.score > best.score + log2(gain)):
         return varied
     return best
 

@@ -10,7 +10,13 @@ import metasched as ms
 from metasched import operators
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import Core
-from metasched.cost.expectation import Limit, expectation_of, least_cycles, least_transfer_cycles
+from metasched.cost.expectation import (
+    Limit,
+    expectation_of,
+    least_cycles,
+    least_transfer_cycles,
+    least_vector_cycles,
+)
 from metasched.cost.features import features_of
 from tests.support.cross import AVX2, WIDE
 
@@ -50,6 +56,15 @@ def test_no_schedule_goes_below_its_operations() -> None:
     assert least == 512**3 / 16 / 2 / 2  # a multiply-add for a vector of 16, two a cycle, on two threads
     assert expectation_of(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
     assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least
+    assert least_vector_cycles(program.func, SERVER) == least
+
+
+def test_without_intrinsics_operations_take_longer() -> None:
+    program = operators.load("matmul_nn", M=64, N=64, K=64, T="u8", U="i8", ACC="i32")
+    with_vnni = ms.Target("znver4", SERVER.features | {"avx512vnni", "avx512bw"}, 2, 32 << 10, 1 << 20, 32 << 20)
+    least = least_vector_cycles(program.func, with_vnni)
+    assert least == least_cycles(program.func, SERVER)
+    assert least_cycles(program.func, with_vnni) < least / 2
 
 
 def test_no_schedule_goes_below_what_it_moves() -> None:

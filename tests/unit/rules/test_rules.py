@@ -516,6 +516,17 @@ def test_odd_extents(extent: int) -> None:
     correct(sketch.trace_of(row).apply_to(space.program))
 
 
+@pytest.mark.parametrize("name", ["multi_level_tiling", "rfactor", "compute_location"])
+def test_what_is_computed_once_from_constants_has_no_choices(name: str) -> None:
+    """A sum over rows of weights, which no call computes."""
+    text = "program p(A: f32[8, 64], const B: f32[64, 4], const C: f32[64]) -> Y: f32[8, 4]:\n"
+    text += "    Z: f32[4]\n    T: f32[8, 4]\n    Z[o] = sum[k < 64](B[k, o] * C[k])\n"
+    text += "    T[i, o] = sum[k < 64](A[i, k] * B[k, o])\n    Y[i, o] = T[i, o] - Z[o]\n"
+    why = "it depends on constants alone, and is computed once"
+    assert (reasons(text, name)["Z"] or "").startswith(why)
+    assert not (reasons(text.replace("const ", ""), name)["Z"] or "").startswith(why)
+
+
 @pytest.mark.parametrize(
     ("name", "params"),
     [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import metasched as ms
 from metasched.ir.nodes import LoopKind
 from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.handlers import DrawFromPrior, Symbolic
@@ -143,3 +144,13 @@ def test_a_block_that_is_gone() -> None:
 def test_a_remainder_of_nothing_is_none() -> None:
     text = "program p(I: i64[4]) -> Y: i64[2]:\n    Y[i < 2] = 7 if i % 0 == I[i] else 3\n"
     assert described(text, "Y").remainders == ()
+
+
+def test_what_depends_on_constants_alone_is_computed_once() -> None:
+    text = "program p(A: u8[8, 16], const B: i8[16, 4], const C: u8[]) -> Y: i32[8, 4]:\n    Z: i32[4]\n"
+    text += "    Z[o] = sum[k < 16](i32(B[k, o]) * i32(C[]))\n"
+    text += "    Y[i, o] = sum[k < 16](i32(A[i, k]) * i32(B[k, o]) - Z[o])\n"
+    func = ms.parse_program(text).func
+    assert describe_block(func, "Z").once
+    assert not describe_block(func, "Y").once
+    assert not describe_block(ms.parse_program(text.replace("const C", "C")).func, "Z").once

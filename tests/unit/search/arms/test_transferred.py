@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log2
 
 import numpy as np
 import pytest
@@ -16,7 +17,12 @@ from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.search.arms.space_arms import SpaceArms
-from metasched.search.arms.transferred import TransferredDecisions, TransferResult, transferred_into
+from metasched.search.arms.transferred import (
+    GAIN_OVER_NEAR,
+    TransferredDecisions,
+    TransferResult,
+    transferred_into,
+)
 from metasched.search.guesses.guess import guess
 from metasched.search.task import Task
 from tests.support.targets import AVX512
@@ -198,7 +204,7 @@ def test_numbers_that_do_not_fit_are_varied() -> None:
     """A tile of one term becomes longer; numbers of a CPU with other vectors are varied at least as often."""
     program = ms.operator("matmul_nn", M=96, N=512, K=64)
     numbers = {"tiles(C)/i": (HOLE, 1), "tiles(C)/j": (HOLE, 8), "tiles(C)/k": (HOLE, 1), "unrolled(C)/limit": 0}
-    entry = found_for(program, {"tiles(C)/copy": "none"}, numbers)
+    entry = replace(found_for(program, {"tiles(C)/copy": "none"}, numbers), extents=(16, 512, 64))
     elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
     own = transferred(space_of(program), Knowledge((entry,)))
     other = transferred(space_of(program), Knowledge((elsewhere,)))
@@ -228,7 +234,8 @@ def test_the_nearest_are_ranked_by_what_is_expected_of_them_here() -> None:
     others = [replace(ENTRY, extents=(48, 64, n), numbers=_with(n)) for n in (1, 2, 4, 60)]
     found = transferred_into(space_of(PRODUCT), Knowledge((*others, ENTRY)), AVX512, DEFAULT_CORE)
     assert len(found) > 1
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    expected = [one.score - (0.0 if one.is_near else log2(GAIN_OVER_NEAR)) for one in found]
+    assert expected == sorted(expected, reverse=True)
     assert len({str(one.trace) for one in found}) == len(found)
 
 

@@ -53,6 +53,15 @@ def test_what_is_found_for_one_does_not_depend_on_the_others() -> None:
     assert together[3][0] == (6, 32, 8)
 
 
+def test_a_varied_row_is_taken_for_a_gain_that_is_asked_for() -> None:
+    arm = arm_of()
+    own = {v.address: OWN[v.address[-1]] for v in arm.sketch.variables}
+    little, much = best_rows(arm, MODEL, [WantedNumbers(own, 4, gain=0.5), WantedNumbers(own, 4, gain=1e6)])
+    assert little is not None
+    assert much is not None
+    assert tuple(much.row) == (6, 32, 8) != tuple(little.row)
+
+
 def test_more_rounds_find_nothing_worse() -> None:
     arm = arm_of()
     scores = [one.score for one in best_rows(arm, MODEL, [WantedNumbers({}, n) for n in (0, 1, 4, 8)]) if one]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -364,3 +365,45 @@ def test_what_is_large_between_reductions_is_guessed_in_strips_though_neighbours
     found = best_guess(ms.parse_program(BLOCK), AVX512)
     assert found.neighbour is not None
     assert found.trace.decisions["strips(narrow)/strips"] == "strips"
+
+
+DEPTHWISE = """
+program depthwise(A: u8[1, 28, 28, 192], const B: i8[3, 3, 192], const C: f32[192]) -> Y: u8[1, 28, 28, 192]:
+    P: u8[1, 30, 30, 192]
+    T: i32[1, 28, 28, 192]
+    P[n, h, w, o] = A[n, h - 1, w - 1, o] if h >= 1 and h < 29 and w >= 1 and w < 29 else 0
+    T[n, h, w, o] = sum[r < 3, s < 3](i32(P[n, h + r, w + s, o]) * i32(B[r, s, o]))
+    Y[n, h, w, o] = u8(min(max(rint(f32(T[n, h, w, o]) * C[o]), 0.0), 255.0))
+"""
+LAYER = """
+program layer(A: u8[576, 48], const B: i8[48, 256], const C: u8[], const D: f32[256]) -> Y: u8[576, 256]:
+    Z: i32[256]
+    T: i32[576, 256]
+    Z[o] = sum[k < 48](i32(B[k, o]) * i32(C[]))
+    T[i, o] = sum[k < 48](i32(A[i, k]) * i32(B[k, o]))
+    Y[i, o] = u8(min(max(rint(f32(T[i, o] - Z[o]) * D[o]), 0.0), 255.0))
+"""
+BYTE_SERVER = ms.Target("znver4", FEATURES - {"amx-tile", "amx-int8"}, 1, 32 << 10, 1 << 20, 32 << 20)
+
+
+@pytest.mark.parametrize("text", [DEPTHWISE, LAYER])
+def test_where_a_neighbour_is_near_nothing_else_is_looked_at(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the space, nor what the neighbour decided without one of its choices."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(f"{GUESSING}._favourite", fail)
+    found = best_guess(ms.parse_program(text), BYTE_SERVER)
+    assert found.neighbour is not None
+    carried = (found.neighbour, *found.others)
+    assert any(one.is_near for one in carried)
+    tried = [why for one in carried for _, why in one.dropped]
+    assert not any("beside the main statement" in why for why in tried)
+
+
+@pytest.mark.parametrize(("features", "vectors"), [(set(), False), ({"avx512vnni"}, True)])
+def test_what_was_found_with_vnni_is_no_guess_where_there_is_none(features: set[str], vectors: bool) -> None:
+    target = replace(BYTE_SERVER, features=(BYTE_SERVER.features - {"avx512vnni"}) | features)
+    found = best_guess(ms.parse_program(LAYER), target)
+    assert ("dot_u8i8_vnni" in str(found.trace)) is vectors
