@@ -11,7 +11,7 @@ from metasched.graph.code.building import BuilderProcesses, most_builders
 from metasched.graph.code.cache import CodeCache
 from metasched.graph.code.choices import Choice, Choices, ScheduleOrigin
 from metasched.graph.code.default_choice import default_choice, is_small
-from metasched.graph.code.owned_files import code_key
+from metasched.graph.code.owned_files import code_key, is_time_to_look
 from metasched.graph.code.step_code import TaskCode
 from metasched.graph.code.task_code import compile_task
 from metasched.graph.ir import Graph
@@ -76,7 +76,7 @@ def kernels(
         for key, one in missing.items():
             choice = one.choice or default_choice(one.program, target)
             store_code(key, compile_task(one.program, choice, target, one.strides))
-    if missing:
+    if any(is_time_to_look(keys[key]) for key in missing):
         cache.remove_oldest()
     return {key: _set_origin(found[key], one.choice) for key, one in wanted.items()}
 

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
-from metasched.graph.code.owned_files import open_own_file, remove_oldest, safe_folder
+from metasched.graph.code.owned_files import is_time_to_look, open_own_file, remove_oldest, safe_folder
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory import MappedMemory
 from metasched.graph.running.weights import Weights, WeightStore
@@ -178,7 +178,8 @@ class NetworkCache:
                 Path(name).replace(self._path(self.folder, key))
             finally:
                 Path(name).unlink(missing_ok=True)
-            remove_oldest(self.folder, _MOST_BYTES)
+            if is_time_to_look(key):
+                remove_oldest(self.folder, _MOST_BYTES)
         except OSError as error:
             warn_not_kept("a compiled network is", error)
             return
