@@ -7,5 +7,5 @@ Its files, in reading order:
 - `policy`: What lowering decides by numbers, and the cost model has to know
 - `absent_terms`: Terms of a reduction that are not there: the conditions that leave them out
 - `lower/`: Lowering: from a scheduled `Func` to loops and flat arrays
-- `cpu/`: Machine code for CPUs: `emit` writes LLVM, with `intrinsics`; Numba's code generator compiles it
+- `cpu/`: Machine code for CPUs: `emit` writes LLVM, with `intrinsics`; LLVM compiles it, as Numba sets it up
 """

@@ -1,8 +1,8 @@
-"""Machine code for CPUs: `emit` writes LLVM, with `intrinsics`; Numba's code generator compiles it.
+"""Machine code for CPUs: `emit` writes LLVM, with `intrinsics`; LLVM compiles it, as Numba sets it up.
 
 Its files, in reading order:
 
-- `codegen`: Machine code: Numba's code generator, for any target and with a light pipeline of passes
+- `codegen`: Machine code: LLVM's code generator as Numba uses it, for any target and with a light pipeline of passes
 - `emit/`: Emission: from the low-level loop program to the text of an LLVM module
 - `first_use`: The code generator, imported when something is first compiled
 - `intrinsics/`: How tensor intrinsics are emitted, a file each: `emit(operands)` for the description of the same name
