@@ -2,6 +2,7 @@
 
 Its files, in reading order:
 
+- `from_text`: Programs that are written as text, at sizes in the order of their parameters
 - `first_layers`: What networks begin with: a convolution of an image whose channels come first
 - `numerical`: What numerical programs compute beside layers: distances, filters, stencils, column sums, products of
   vectors

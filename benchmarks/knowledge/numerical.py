@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from metasched.ir.program import Program
-from metasched.lang import parse_program
+from benchmarks.knowledge.from_text import Written, at_sizes
 
-_TEXTS: Mapping[str, str] = MappingProxyType(
+TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "column_sums": "[N=8, M=8](A: f32[N, M]) -> Y: f32[M]:\n    Y[j] = sum[i](A[i, j])",
         "column_maxima": "[N=8, M=8](A: f32[N, M]) -> Y: f32[M]:\n    Y[j] = max[i](A[i, j])",
@@ -61,24 +59,6 @@ _SIZES: Mapping[str, tuple[tuple[int, ...], ...]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Numerical:
-    """A numerical program at its sizes, in the order of its parameters."""
-
-    operator: str
-    sizes: tuple[int, ...]
-
-    @property
-    def case(self) -> str:
-        return f"{self.operator} {'x'.join(map(str, self.sizes))}"
-
-    def program(self) -> Program:
-        text = f"program {self.operator}{_TEXTS[self.operator]}\n"
-        names = dict(parse_program(text).params)
-        return parse_program(text, **dict(zip(names, self.sizes, strict=True)))
-
-
-def numerical() -> Iterator[tuple[Numerical, ...]]:
+def numerical() -> Iterator[tuple[Written, ...]]:
     """The sizes of each program."""
-    for name, sizes in _SIZES.items():
-        yield tuple(Numerical(name, size) for size in sizes)
+    return at_sizes(TEXTS, _SIZES)

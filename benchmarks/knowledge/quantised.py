@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from metasched.ir.program import Program
-from metasched.lang import parse_program
+from benchmarks.knowledge.from_text import Written, at_sizes
 
 _ROUNDED = "u8(min(max(rint(f32({total}) * C[o] + D[o]), 0.0), 255.0))"
 _INSIDE = "h >= R // 2 and h < H + R // 2 and w >= R // 2 and w < H + R // 2"
@@ -107,24 +105,6 @@ _SIZES: Mapping[str, tuple[tuple[int, ...], ...]] = MappingProxyType(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Quantised:
-    """A layer of bytes at its sizes, in the order of its parameters."""
-
-    operator: str
-    sizes: tuple[int, ...]
-
-    @property
-    def case(self) -> str:
-        return f"{self.operator} {'x'.join(map(str, self.sizes))}"
-
-    def program(self) -> Program:
-        text = f"program {self.operator}{_TEXTS[self.operator]}"
-        names = dict(parse_program(text).params)
-        return parse_program(text, **dict(zip(names, self.sizes, strict=True)))
-
-
-def quantised() -> Iterator[tuple[Quantised, ...]]:
+def quantised() -> Iterator[tuple[Written, ...]]:
     """The sizes of each layer."""
-    for name, sizes in _SIZES.items():
-        yield tuple(Quantised(name, size) for size in sizes)
+    return at_sizes(_TEXTS, _SIZES)

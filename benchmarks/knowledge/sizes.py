@@ -11,8 +11,9 @@ from itertools import chain, product, zip_longest
 from typing import TypeAlias
 
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
-from benchmarks.knowledge.numerical import Numerical, numerical
-from benchmarks.knowledge.quantised import Quantised, quantised
+from benchmarks.knowledge.from_text import Written
+from benchmarks.knowledge.numerical import numerical
+from benchmarks.knowledge.quantised import quantised
 from benchmarks.network_shapes import LAYERS
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -151,7 +152,7 @@ class Sized:
         return load(self.operator, **dict(self.params))
 
 
-AnySize: TypeAlias = Sized | FirstLayer | Numerical | Quantised
+AnySize: TypeAlias = Sized | FirstLayer | Written
 
 
 def _sizes_of(operator: str, names: str, rows: Iterable[tuple[int, ...]], **more: Setting) -> list[Sized]:

@@ -9,7 +9,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 import metasched as ms
 from benchmarks.knowledge import collect
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
-from benchmarks.knowledge.numerical import Numerical, numerical
+from benchmarks.knowledge.from_text import Written
+from benchmarks.knowledge.numerical import TEXTS, numerical
 from benchmarks.knowledge.sizes import Sized, _spread_order
 from benchmarks.network_shapes import LAYERS
 from metasched.knowledge.anchor import anchor_of
@@ -82,7 +83,9 @@ def test_a_numerical_program_is_what_its_name_says(
     operator: str, inputs: tuple[np.ndarray, ...], expected: np.ndarray
 ) -> None:
     sizes = {"filter": (6, 3), "filters": (8, 6, 3), "correlation": (6, 6, 3), "stencil": (3, 3), "sparse_rows": (8, 8)}
-    program = Numerical(operator, sizes.get(operator, (8,) * (3 if "distances" in operator else 2))).program()
+    program = Written(
+        operator, TEXTS[operator], sizes.get(operator, (8,) * (3 if "distances" in operator else 2))
+    ).program()
     found = ms.reference(program)(*inputs)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
