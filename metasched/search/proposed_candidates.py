@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -25,22 +25,35 @@ def proposed_by(strategy: Strategy, count: int, arms: Arms) -> Iterator[list[Can
     """
     left = count
     for part in _parts_of(strategy, count):
-        if not isinstance(part, list | tuple) or not all(isinstance(one, Candidate) for one in part):
-            raise MetaschedError(
-                f"the strategy {type(strategy).__name__} proposed {part!r}; `propose` returns a list of `Candidate`s, "
-                "which is empty where it finds nothing new"
-            )
         made = [_of_arms(strategy, candidate, arms) for candidate in part[:left]]
         _require_support(strategy, made, arms)
         left -= len(made)
         yield made
 
 
-def _parts_of(strategy: Strategy, count: int) -> Iterator[object]:
-    if isinstance(strategy, ProposesInParts):
-        yield from strategy.propose_in_parts(count)
-    else:
-        yield strategy.propose(count)
+def _parts_of(strategy: Strategy, count: int) -> Iterator[Sequence[Candidate]]:
+    if not isinstance(strategy, ProposesInParts):
+        yield _require_candidates(strategy, strategy.propose(count), "`propose` returns a list")
+        return
+    parts: object = strategy.propose_in_parts(count)
+    contract = "`propose_in_parts` yields lists"
+    if not isinstance(parts, Iterable):
+        _refuse_kind(strategy, parts, contract)
+    for part in parts:
+        yield _require_candidates(strategy, part, contract)
+
+
+def _require_candidates(strategy: Strategy, found: object, contract: str) -> Sequence[Candidate]:
+    if not isinstance(found, list | tuple) or not all(isinstance(one, Candidate) for one in found):
+        _refuse_kind(strategy, found, contract)
+    return found
+
+
+def _refuse_kind(strategy: Strategy, found: object, contract: str) -> NoReturn:
+    raise MetaschedError(
+        f"the strategy {type(strategy).__name__} proposed {found!r}; {contract} of `Candidate`s, and none where it "
+        "finds nothing new"
+    )
 
 
 def _of_arms(strategy: Strategy, candidate: Candidate, arms: Arms) -> Candidate:

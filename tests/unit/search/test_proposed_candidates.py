@@ -110,6 +110,14 @@ def test_what_is_no_candidate(wrong: Any, arms: Arms) -> None:
         all_of(proposed_by(strategy, 1, arms))
 
 
+@pytest.mark.parametrize("wrong", [None, 3, [None], [[3]]])
+def test_what_are_no_parts(wrong: Any, arms: Arms) -> None:
+    strategy = SaysInParts()
+    strategy.propose_in_parts = lambda count: wrong  # type: ignore[method-assign]
+    with pytest.raises(MetaschedError, match=r"proposed .*; `propose_in_parts` yields lists of `Candidate`s, and none"):
+        all_of(proposed_by(strategy, 1, arms))
+
+
 def test_a_search_says_so(arms: Arms) -> None:
     with pytest.raises(MetaschedError, match="the strategy Says proposed Candidate"):
         ms.tune(ms.parse_program(DENSE_RELU), 8, "sqlite:///:memory:", strategy=lambda given: Says(Candidate(-1, ())))

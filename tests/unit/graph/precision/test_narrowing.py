@@ -10,6 +10,13 @@ from metasched.graph.precision.narrowing import narrow_stages
 from metasched.lang import parse_program
 
 
+def narrowed(text: str) -> str:
+    """A program whose buffers A and Y are of bf16."""
+    stages = stages_of(parse_program(text))
+    assert stages is not None
+    return f"{program_of(narrow_stages(stages, ['A', 'Y'], DType.BF16), 'p')}\n"
+
+
 @pytest.mark.parametrize(
     ("value", "made"),
     [
@@ -23,10 +30,7 @@ from metasched.lang import parse_program
     ],
 )
 def test_what_is_moved_by_conditions_stays_narrow(value: str, made: str) -> None:
-    stages = stages_of(parse_program(f"program p(A: f32[6]) -> Y: f32[8]:\n  Y[i] = {value}\n"))
-    assert stages is not None
-    program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
-    assert f"Y[i] = {made}\n" in f"{program}\n"
+    assert f"Y[i] = {made}\n" in narrowed(f"program p(A: f32[6]) -> Y: f32[8]:\n  Y[i] = {value}\n")
 
 
 @pytest.mark.parametrize(
@@ -38,10 +42,7 @@ def test_what_is_moved_by_conditions_stays_narrow(value: str, made: str) -> None
     ],
 )
 def test_values_in_f16_are_narrowed_too(value: str, made: str) -> None:
-    stages = stages_of(parse_program(f"program p(A: f16[6]) -> Y: f16[5]:\n  Y[i] = {value}\n"))
-    assert stages is not None
-    program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
-    assert f"Y[i] = {made}\n" in f"{program}\n"
+    assert f"Y[i] = {made}\n" in narrowed(f"program p(A: f16[6]) -> Y: f16[5]:\n  Y[i] = {value}\n")
 
 
 @pytest.mark.parametrize(
@@ -56,8 +57,5 @@ def test_values_in_f16_are_narrowed_too(value: str, made: str) -> None:
 )
 def test_rows_are_divided_by_one_reciprocal(value: str, made: str) -> None:
     text = f"program p(A: f32[3, 16], S: f32[3]) -> Y: f32[3, 16]:\n  Y[i, j] = {value}\n"
-    long, short = (stages_of(parse_program(text.replace("16", length))) for length in ("16", "8"))
-    assert long is not None
-    assert short is not None
-    assert f"Y[i, j] = {made}\n" in f"{program_of(narrow_stages(long, ['A', 'Y'], DType.BF16), 'p')}\n"
-    assert "* (1.0" not in str(program_of(narrow_stages(short, ["A", "Y"], DType.BF16), "p"))
+    assert f"Y[i, j] = {made}\n" in narrowed(text)
+    assert "* (1.0" not in narrowed(text.replace("16", "8"))
