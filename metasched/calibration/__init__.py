@@ -11,5 +11,6 @@ Its files, in reading order:
 - `regions`: What it costs to start threads on a parallel region, and to have them wait for one another inside
 - `memory_loops`: Bytes a cycle from each level of memory, for one thread and for several at once, and how much more
   lines take that are not next to one another
+- `tensor_loops`: Cycles from one use of a tensor intrinsic to the next, by kernels that are compiled as all others are
 - `measuring`: Measuring this machine: every probe, in some seconds
 """

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from math import isfinite, log
 from typing import Any
 
-from metasched.calibration.probes import PROBES, ProbeValue, scale_defaults
+from metasched.calibration.probes import PROBES, Probe, ProbeValue, probe_of_intrinsic, scale_defaults
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError
+from metasched.schedule.tensor import intrinsics
 from metasched.support.data_classes import dataclass
 from metasched.target import Target, TargetError
 
 # Of the text. It changes with what is measured, and how.
-FORMAT = 1
+FORMAT = 2
 
 
 class CalibrationError(MetaschedError):
@@ -32,7 +33,8 @@ class MachineCalibration:
     Args:
         target: the machine; its number of threads is the most that was measured with.
         clock_hz: cycles a second.
-        measured: by the constant of `Core` that a probe is for, and the number of threads, in the probe's unit.
+        measured: by the constant of `Core` that a probe is for, or the name of a tensor intrinsic, and the number of
+            threads, in the probe's unit. An intrinsic that it lacks is as it is declared.
         seconds: how long it took.
     """
 
@@ -43,8 +45,20 @@ class MachineCalibration:
 
     def core(self, threads: int) -> Core:
         """The constants for so many threads: by what was measured with the number nearest to it."""
-        measured = {probe.constant: self.nearest(probe.constant, threads) for probe in PROBES}
-        return scale_defaults(measured, self.target)
+        constants, throughputs = (
+            {probe.constant: self.nearest(probe.constant, threads) for probe in probes}
+            for probes in (PROBES, self._tensor_probes)
+        )
+        return scale_defaults(constants, throughputs)
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """What was measured: each constant, and the tensor intrinsics of the machine."""
+        return (*PROBES, *self._tensor_probes)
+
+    @property
+    def _tensor_probes(self) -> tuple[Probe, ...]:
+        return tuple(probe_of_intrinsic(found) for name, found in intrinsics().items() if name in self.measured)
 
     def nearest(self, constant: str, threads: int) -> ProbeValue:
         """What was measured for a constant with the number of threads nearest to that."""
@@ -71,25 +85,26 @@ class MachineCalibration:
             state = json.loads(text)
             if state["format"] != FORMAT:
                 raise OldCalibration("it was made by another version of metasched, which measured other things")
-            measured = {probe.constant: _values_by_threads(state["measured"][probe.constant]) for probe in PROBES}
+            names = [probe.constant for probe in PROBES] + [name for name in intrinsics() if name in state["measured"]]
+            measured = {name: _values_by_threads(state["measured"][name]) for name in names}
             clock, seconds = _require_positive(state["clock_hz"]), _require_positive(state["seconds"])
             return cls(Target.parse(state["target"]), clock, measured, seconds)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, TargetError) as error:
             raise CalibrationError(f"it is no calibration ({type(error).__name__}: {error})") from error
 
-    def rows(self) -> list[tuple[str, float, float, float, float]]:
-        """For the target's threads, per constant: its name, the default, what it is here, the probe's reference, and
-        what the probe measured."""
+    def rows(self) -> list[tuple[Probe, float, float, float, float]]:
+        """For the target's threads, each probe with the default of its constant, what that is here, the probe's
+        reference, and what it measured."""
         core, threads = self.core(self.target.threads), self.target.threads
         return [
             (
-                probe.constant,
-                getattr(DEFAULT_CORE, probe.constant),
-                getattr(core, probe.constant),
+                probe,
+                probe.constant_of(DEFAULT_CORE),
+                probe.constant_of(core),
                 probe.reference_in(threads),
                 self.nearest(probe.constant, threads).value,
             )
-            for probe in PROBES
+            for probe in self.probes
         ]
 
 

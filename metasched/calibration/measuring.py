@@ -10,8 +10,9 @@ from metasched.calibration.calibration import CalibrationError, MachineCalibrati
 from metasched.calibration.core_loops import CoreLoops
 from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
-from metasched.calibration.probes import PROBES
+from metasched.calibration.probes import PROBES, probe_of_intrinsic
 from metasched.calibration.regions import Regions
+from metasched.calibration.tensor_loops import TensorLoops, intrinsics_of
 from metasched.support.other_work import MUCH, OtherWork, Watch
 from metasched.target import Target
 
@@ -37,6 +38,7 @@ class _Bench:
         scratch = Scratch(memory_bytes(target.l3))
         self.core = CoreLoops(self.counter, scratch)
         self.memory = MemoryLoops(self.counter, self.regions, scratch)
+        self.tensor = TensorLoops(self.counter)
 
 
 _MEASURE: Mapping[str, Callable[[_Bench, int], float]] = {
@@ -74,13 +76,14 @@ def measure(target: Target) -> MachineCalibration:
         )
     began = time.perf_counter()
     bench = _Bench(target)
+    tensor_probes = [probe_of_intrinsic(intrinsic) for intrinsic in intrinsics_of(target).values()]
     found = _measure_quiet_rounds(lambda: _measure_round(bench, target.threads))
     measured = {
         probe.constant: {
             threads: probe.summary([each[probe.constant][threads] for each in found])
             for threads in found[0][probe.constant]
         }
-        for probe in PROBES
+        for probe in (*PROBES, *tensor_probes)
     }
     return MachineCalibration(target, bench.counter.clock_hz(), measured, time.perf_counter() - began)
 
@@ -108,10 +111,11 @@ def _measure_quiet_rounds(measure_once: Callable[[], _Round]) -> list[_Round]:
 
 def _measure_round(bench: _Bench, threads: int) -> _Round:
     counts = thread_counts(threads)
-    return {
+    found = {
         probe.constant: {n: _MEASURE[probe.constant](bench, n) for n in (counts if probe.by_threads else (1,))}
         for probe in PROBES
     }
+    return found | {name: {1: bench.tensor.throughput(name)} for name in intrinsics_of(bench.counter.target)}
 
 
 def thread_counts(most: int) -> tuple[int, ...]:

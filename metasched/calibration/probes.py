@@ -13,9 +13,9 @@ from enum import Enum
 from math import exp2, log2
 from statistics import median
 
-from metasched.cost.core import DEFAULT_CORE, Core, default_core
+from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.schedule.tensor import Intrinsic, intrinsics
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
 
 # Times as much, or one part of it: a probe that differs by more has not seen what it is for.
 _MOST_FACTOR = 8.0
@@ -40,7 +40,7 @@ class ProbeValue:
 
 @dataclass(frozen=True)
 class Probe:
-    """What is measured for a constant of `Core`.
+    """What is measured for a constant of `Core`, or of a tensor intrinsic of that name.
 
     `reference` is what it was on the machine of the defaults, and `in_one_thread` what it was there in one thread,
     where the number of threads changes it: the defaults are for two. `blur` is how much is added to both before they
@@ -65,6 +65,11 @@ class Probe:
         """What it was on the machine of the defaults, in so many threads."""
         alone = self.in_one_thread if threads == 1 else None
         return self.reference if alone is None else alone
+
+    def constant_of(self, core: Core) -> float:
+        """What the constant is among those of a core."""
+        intrinsic = intrinsics().get(self.constant)
+        return getattr(core, self.constant) if intrinsic is None else core.throughput(intrinsic)
 
     def factor(self, measured: ProbeValue) -> float:
         """What the default is multiplied by on a machine where so much was measured in so many threads.
@@ -105,8 +110,19 @@ PROBES: tuple[Probe, ...] = (
 )
 
 
-def scale_defaults(measured: Mapping[str, ProbeValue], target: Target) -> Core:
-    """The constants of a machine, from what each probe has measured there; none measures tensor intrinsics."""
+def probe_of_intrinsic(intrinsic: Intrinsic) -> Probe:
+    """What is measured of a tensor intrinsic: it declares what that was on the machine of the defaults."""
+    return Probe(intrinsic.name, "a use of the tensor intrinsic until the next", Unit.CYCLES, intrinsic.throughput)
+
+
+def scale_defaults(measured: Mapping[str, ProbeValue], throughputs: Mapping[str, ProbeValue]) -> Core:
+    """The constants of a machine, from what each probe has measured there, and each tensor intrinsic by its name."""
     factors = {probe.constant: probe.factor(measured[probe.constant]) for probe in PROBES}
     scaled = {name: getattr(DEFAULT_CORE, name) * factor for name, factor in factors.items()}
-    return replace(DEFAULT_CORE, throughputs=default_core(target).throughputs, **scaled)
+    known = {name: probe_of_intrinsic(intrinsics()[name]) for name in throughputs}
+    changed = {name: probe.factor(throughputs[name]) for name, probe in known.items()}
+    return replace(
+        DEFAULT_CORE,
+        throughputs=tuple((name, known[name].reference * factor) for name, factor in changed.items() if factor != 1.0),
+        **scaled,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from metasched.calibration.calibration import MachineCalibration
-from metasched.calibration.probes import PROBES
 from metasched.calibration.store import calibration_file
 from metasched.cli.arguments import add_json, add_threads, timed_target
 from metasched.cli.command import Console
@@ -28,7 +27,8 @@ def run(args: Namespace, console: Console) -> int:
     found = calibrate(timed_target(args, console).threads, keep=not args.dry_run)
     place = None if args.dry_run else str(calibration_file(found.target))
     if args.json:
-        for name, default, here, reference, measured in found.rows():
+        for probe, default, here, reference, measured in found.rows():
+            name = probe.constant
             row = {"constant": name, "default": default, "here": here, "measured": measured, "reference": reference}
             console.print_json({**row, "by_threads": {str(n): value for n, value in found.measured[name].items()}})
         console.print_json({"clock_hz": found.clock_hz, "seconds": found.seconds, "file": place})
@@ -42,9 +42,13 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _table(found: MachineCalibration) -> str:
-    probes = {probe.constant: probe for probe in PROBES}
     rows = [
-        (name, *(f"{value:.3g}" for value in (default, here, measured, reference)), probes[name].unit.value)
-        for name, default, here, reference, measured in found.rows()
+        (
+            probe.constant,
+            *(f"{value:.3g}" for value in (default, here, measured, reference)),
+            probe.unit.value,
+            probe.what,
+        )
+        for probe, default, here, reference, measured in found.rows()
     ]
-    return table([_HEADER, *((*row, probes[row[0]].what) for row in rows)], "<>>>>")
+    return table([_HEADER, *rows], "<>>>>")

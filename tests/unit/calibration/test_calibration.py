@@ -35,9 +35,21 @@ def test_a_calibration_of_one_thread_says_nothing_against_the_defaults_of_more()
 
 
 def test_the_rows_of_its_table() -> None:
-    rows = {row[0]: row[1:] for row in made_up(loads=0.5).rows()}
-    assert rows["loads"] == (2.0, 1.0, 1.95, 0.975)
+    rows = {probe.constant: numbers for probe, *numbers in made_up(loads=0.5).rows()}
+    assert rows["loads"] == [2.0, 1.0, 1.95, 0.975]
     assert rows["stores"][0] == rows["stores"][1] == DEFAULT_CORE.stores
+
+
+def test_tensor_intrinsics_are_kept_and_used() -> None:
+    calibration = made_up()
+    slow = {"dot_u8i8_vnni": {1: 1.0}, "tile_bf16_amx": {1: 17.0}}
+    calibration = MachineCalibration.loads(
+        replace(calibration, measured={**calibration.measured, **slow, "of another package": {1: 1.0}}).dumps()
+    )
+    assert set(calibration.measured) == {*made_up().measured, *slow}
+    assert calibration.core(2) == replace(DEFAULT_CORE, throughputs=(("dot_u8i8_vnni", 1.0),))
+    (*_, (probe, *numbers)) = calibration.rows()
+    assert (probe.constant, numbers) == ("tile_bf16_amx", [16.0, 16.0, 16.0, 17.0])
 
 
 def changed(**fields: Any) -> str:

@@ -21,6 +21,7 @@ from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
 from metasched.calibration.probes import PROBES
 from metasched.calibration.regions import Regions
+from metasched.calibration.tensor_loops import TensorLoops, intrinsics_of
 from metasched.cli.command import Console
 from metasched.cli.main import main
 from metasched.support.other_work import OtherWork
@@ -38,6 +39,7 @@ def bench() -> measuring._Bench:
     scratch = Scratch(memory_bytes(SMALL.l3))
     made.core = CoreLoops(made.counter, scratch)
     made.memory = MemoryLoops(made.counter, made.regions, scratch)
+    made.tensor = TensorLoops(made.counter)
     return made
 
 
@@ -150,7 +152,7 @@ def test_the_command_for_machines() -> None:
     out = StringIO()
     assert main(["calibrate", "--threads", "2", "--json", "--dry-run"], Console(out, StringIO())) == 0
     *rows, last = (json.loads(line) for line in out.getvalue().splitlines())
-    assert {row["constant"] for row in rows} == {probe.constant for probe in PROBES}
+    assert {row["constant"] for row in rows} == {probe.constant for probe in PROBES} | set(intrinsics_of(HERE))
     assert next(row for row in rows if row["constant"] == "loads")["here"] == 0.5
     assert last["file"] is None
     assert store.load(HERE) is None

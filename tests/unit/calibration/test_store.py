@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.calibration import store
-from metasched.calibration.calibration import CalibrationError
+from metasched.calibration.calibration import FORMAT, CalibrationError
 from metasched.cost.core import DEFAULT_CORE
 from metasched.search.task import Task
 from tests.support.calibrations import TARGET, made_up
@@ -78,7 +78,7 @@ def test_a_file_of_another_machine_is_an_error() -> None:
 
 def test_one_of_an_older_version_is_not_used_and_said_so() -> None:
     path = store.save(made_up(loads=0.5))
-    path.write_text(path.read_text().replace('"format": 1', '"format": 0'))
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 0'))
     with pytest.warns(ms.CacheWarning, match="another version of metasched.*\n  hint: `metasched calibrate`"):
         assert store.core_of(TARGET) is DEFAULT_CORE
     with pytest.warns(ms.CacheWarning, match="another version of metasched"):

@@ -8,6 +8,7 @@ import pytest
 
 import metasched as ms
 from metasched.calibration import store
+from metasched.calibration.calibration import FORMAT
 from metasched.report.limits import USUAL_CLOCK_HZ, StageLimits, ceilings_of
 from tests.support.calibrations import TARGET, made_up
 
@@ -17,7 +18,7 @@ def test_a_calibration_of_an_older_version_is_not_used(tmp_path: Path, monkeypat
     usual = ceilings_of(TARGET)
     path = store.save(made_up(loads=0.5))
     assert ceilings_of(TARGET).measured
-    path.write_text(path.read_text().replace('"format": 1', '"format": 0'))
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 0'))
     func = ms.parse_program("program p[N=8](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n").func
     with pytest.warns(ms.CacheWarning, match="another version of metasched"):
         limits = StageLimits(func, TARGET)
