@@ -32,7 +32,9 @@ Its files, in reading order:
 - `strategy_helpers/`: What single strategies take, or a few: steps, chains, a diverse batch, a tree, a model for
   several
 - `batch`: Measuring a batch: lower what is new, measure each code once, and record it as it finishes
-- `contest`: The end of a run: the best candidates are timed again in turns, and some others to estimate the noise
+- `contest`: The candidates that are timed again in turns at the end of a run, and others to estimate the noise
+- `settling`: The end of a run: which candidates are timed again, how often, and how long that takes
+- `telling`: How far the search of a task has come, told after each measurement
 - `phases`: The parts of a run whose time is reported
 - `report`: The result of tuning, for programs and for a person
 - `paired_tuning`: Two sessions that tune in turns, batch by batch, so that disturbances of the machine affect both

@@ -1,4 +1,4 @@
-"""The end of a run: the best candidates are timed again in turns, and some others to estimate the noise."""
+"""The candidates that are timed again in turns at the end of a run, and others to estimate the noise."""
 
 from __future__ import annotations
 

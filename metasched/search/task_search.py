@@ -25,7 +25,7 @@ from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey
 from metasched.errors import ScheduleError
 from metasched.measure.machines import batches_at_once, require_able
 from metasched.measure.runner import Runner
-from metasched.report.progress import Progress, ProgressCallback
+from metasched.report.progress import ProgressCallback
 from metasched.report.source import RecordSource
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.batch import BatchMeasuring, Meanwhile, SearchContext
@@ -35,7 +35,6 @@ from metasched.search.budget.room import Room
 from metasched.search.budget.stagnation import Stagnation
 from metasched.search.budget.wider_strategy import Proposed, WiderStrategy
 from metasched.search.checked_model import CheckedModel
-from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided_records
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Guesses, Proposal, unmeasured_guesses, with_expectations
 from metasched.search.records.earlier_searches import EarlierSearches, locate_entries
@@ -43,6 +42,7 @@ from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.records.resume import Resumed, resume
 from metasched.search.records.task_records import TaskRecords
 from metasched.search.report import TuningReport
+from metasched.search.settling import Settling
 from metasched.search.several_tasks.task_progress import TaskFacts
 from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.several_tasks.yielding_model import YieldingModel
@@ -50,6 +50,7 @@ from metasched.search.short_list import SHORT_LIST
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 from metasched.search.strategy_registry import STRATEGIES, MakeStrategy, StrategyInputs
 from metasched.search.task_protocol import SearchableTask
+from metasched.search.telling import Telling
 from metasched.support import collection
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -143,12 +144,10 @@ class TaskSearch:
         self.exhausted = False
         self._parts = parts
         self._started = time.perf_counter()
-        self._first_s = 0.0
         self._goal = Goal()
         self._spent_patience: Stagnation | None = None
         self.is_out_of_time = False
         self._proposing_s = 0.0
-        self._settling: tuple[object, tuple[float, float]] = (None, (0.0, 0.0))
         self._prepared: _Prepared | None = None
         self._open: _Open | None = None
         self._stale = 0
@@ -175,6 +174,14 @@ class TaskSearch:
             waiting=parts.waiting,
         )
         return BatchMeasuring(search, Pace(self._facts.least_s), self._tell)
+
+    @cached_property
+    def _settling(self) -> Settling:
+        return Settling(self.known, self._measuring, self._parts.seed, self._runner)
+
+    @cached_property
+    def _telling(self) -> Telling:
+        return Telling(self.task.program, self.known, self._parts.tell, self._started)
 
     def begin_run(self, goal: Goal) -> None:
         """A run with a new goal begins."""
@@ -467,36 +474,17 @@ class TaskSearch:
     # --- the end
 
     def settle(self, most: int = FINALISTS, until: float | None = None) -> None:
-        """Find the best: time the guesses and the `most` fastest in turns, with the repetitions that a short run has
-        left. More turns follow where these leave it open. Nothing is done that would take longer than `until`.
+        """Find the best: time the guesses and the `most` fastest in turns. Nothing is done that would take longer than
+        `until`.
         """
         # What is timed again tells more of noise, by which the last gain may have been another than patience went by.
         if self._spent_patience is None and self.is_out_of_patience(self._goal):
             self._spent_patience = self.known.stagnation()
-        room = Room(until=until, deadline=until)
-        seconds = None if until is None else room.left_s
-        again = contest(self.known.contenders(), most, seconds)
-        turns = again[0].plan.visits if again and again[0].plan is not None else 0
-        entrants = {one.record.identity for one in again}
-        repeats = last_repeats(self.known, self._parts.seed) if self._measuring.measured else []
-        while seconds is not None and repeats and turns_seconds([*again, *repeats]) > seconds:
-            repeats.pop()
-        again += repeats
-        if not again:
-            return
-        runner = self._runner()
-        found = self._measuring.measure_again(runner, again, room)
-        left_open = undecided_records([record for record in found if record.identity in entrants])
-        more = in_turns(left_open, turns) if left_open else []
-        if more and (until is None or turns_seconds(more) <= room.left_s):
-            self._measuring.measure_again(runner, more, room)
+        self._settling.settle(most, until)
 
     def settling_s(self, most: int) -> tuple[float, float]:
         """What `settle` is expected to take, and the least with which it can tell the best from the guess."""
-        counted = self.known.trial_count, self.known.repeats
-        if self._settling[0] != counted:
-            self._settling = (counted, contest_seconds(self.known.contenders(), most))
-        return self._settling[1]
+        return self._settling.expected_s(most)
 
     @property
     def build_s(self) -> float:
@@ -521,7 +509,7 @@ class TaskSearch:
             failures=self.known.failures(),
             rejected=dict((self.rejected + Counter(refused)).most_common()),
             phases=self.phases.seconds(),
-            elapsed_s=time.perf_counter() - self._started,
+            elapsed_s=self._telling.elapsed_s,
             exhausted=self.exhausted,
             interrupted=interrupted,
             raced=self.known.raced,
@@ -546,29 +534,7 @@ class TaskSearch:
         return default if self.task.arms.locate(default.trace) is None else None
 
     def _tell(self) -> None:
-        elapsed = time.perf_counter() - self._started
-        measured = self._measuring.measured
-        # Starting workers and computing the expected result come once, before the first measurement.
-        if measured == 1:
-            self._first_s = elapsed
-        each = (elapsed - self._first_s) / (measured - 1) if measured > 1 else None
-        best_s, stagnation = self.known.fastest_s(), self.known.stagnation()
-        work = self.task.program.work
-        self._parts.tell(
-            Progress(
-                task=self.task.program.key,
-                trials=self.known.trial_count,
-                total=self._goal.trials,
-                best_s=best_s,
-                gflops=None if best_s is None else work.gflops(best_s),
-                gops=None if best_s is None else work.gops(best_s),
-                failures=self.known.failures(),
-                elapsed_s=elapsed,
-                left_s=self._left_s(each),
-                since_gain=stagnation.since,
-                is_stagnant=stagnation.is_reached,
-            )
-        )
+        self._telling.tell(self._measuring.measured, self._goal.trials, self._left_s)
 
     def _left_s(self, each: float | None) -> float | None:
         """The estimated remaining seconds, by trials or by the clock, whichever ends first."""
