@@ -280,6 +280,7 @@ def _constant_inputs(metadata: Any) -> list[int]:
 
 
 def _uncompiled_forward(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """A graph as PyTorch runs it, which takes its arguments in a list that it empties: it is warned of others."""
     del inputs
-    run: Callable[..., Any] = module.forward
+    run: Callable[..., Any] = imports.module("functorch.compile").make_boxed_func(module.forward)
     return run

@@ -7,6 +7,7 @@ import logging
 import math
 import pickle
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,14 @@ def test_other_shapes_are_graphs_of_their_own() -> None:
         (5, 3),
         (6, 3),
     ]
+
+
+def test_training_is_not_warned_of() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*AOTAutograd.*")
+        torch.compile(model, backend="metasched")(torch.ones(2, 4)).sum().backward()
+    assert model[0].weight.grad is not None
 
 
 def test_gradients_are_pytorchs(caplog: pytest.LogCaptureFixture) -> None:
