@@ -247,6 +247,7 @@ class Memory(Addresses):
         return most + abs(step) * self.scope.lane.width <= _MOST_SHORT_OFFSET
 
     def _short_offsets(self, step: int, varying: Terms) -> SSAValue:
+        """What lanes are apart; nothing where those that run have one place."""
         assert self.scope.lane is not None
         width, short = self.scope.lane.width, DType.I32
         parts = [(lane_numbers(short, width), step)] if step else []
@@ -255,8 +256,7 @@ class Memory(Addresses):
         for value, c in parts:
             part = value if c == 1 else self.arith.binary(BinOp.MUL, value, constant(c, short, width))
             out = part if out is None else self.arith.binary(BinOp.ADD, out, part)
-        assert out is not None
-        return out
+        return constant(0, short, width) if out is None else out
 
     def _gather(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         assert self.scope.lane is not None
