@@ -24,6 +24,8 @@ Results = tuple[GraphValue | None, ...]
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 # Of a power that is written as a product.
 _MOST_FACTORS = 4
+# Elements of the table of what each vector adds to each comparison of two classes.
+_MOST_WEIGHTS = 1 << 28
 
 
 @node_type("ai.onnx.ml:SVMRegressor")
@@ -77,6 +79,9 @@ def _compare_classes(site: NodeSite, x: GraphValue, per_class: list[int]) -> Gra
     coefficients = _floats(site, "coefficients")
     if min(per_class) < 0 or classes < 2 or coefficients.size != (classes - 1) * count:
         raise Unsupported(f"it has {coefficients.size} coefficients for {count} vectors of {classes} classes")
+    rho = _floats(site, "rho")
+    if rho.size != classes * (classes - 1) // 2 or rho.size * count > _MOST_WEIGHTS:
+        raise Unsupported(f"it has {rho.size} `rho` for the comparisons of {classes} classes by {count} vectors")
     own = coefficients.reshape(classes - 1, count)
     begins = np.cumsum([0, *per_class])
     pairs = list(combinations(range(classes), 2))
@@ -86,9 +91,6 @@ def _compare_classes(site: NodeSite, x: GraphValue, per_class: list[int]) -> Gra
             part = slice(begins[one], begins[one + 1])
             weights[n, part] = own[other, part]
     scores = _weigh(site, _likeness(site, x, _vectors(site, count, x.shape[1])), weights)
-    rho = _floats(site, "rho")
-    if rho.size != len(pairs):
-        raise Unsupported(f"it has {rho.size} `rho` for {len(pairs)} comparisons of two classes")
     return add_numbers(site, scores, rho)
 
 

@@ -15,6 +15,8 @@ from metasched.graph.trees.ensemble import Ensemble, LeafWeights, Mode, Tests
 from metasched.support.data_classes import dataclass
 
 _LEAF = "LEAF"
+# Targets of which no leaf says anything.
+_MOST_TARGETS = 1 << 16
 _MISSING = "nodes_missing_value_tracks_true"
 _MODES = {_LEAF: -1, **{mode.value: mode.number for mode in Mode if mode is not Mode.MEMBER}}
 
@@ -131,7 +133,9 @@ def _weights(site: NodeSite, names: WeightNames, rows: _Rows, branch: Array, tar
 
 
 def require_targets(target: Array, targets: int) -> None:
-    """Raise Unsupported for a target that is not there."""
+    """Raise Unsupported for a target that is not there, and for more of them than leaves can say anything of."""
+    if not 1 <= targets <= _MOST_TARGETS + len(target):
+        raise Unsupported(f"it has {targets} targets, and {len(target)} weights of leaves")
     bad = np.flatnonzero((target < 0) | (target >= targets))
     if bad.size:
         raise Unsupported(f"a leaf adds to the target {target[bad[0]]}, and there are {targets} of them")

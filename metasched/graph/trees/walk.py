@@ -27,8 +27,10 @@ from metasched.support.data_classes import dataclass
 # Programs of one ensemble, and what share of all steps another one has to save.
 _MOST_GROUPS = 4
 _WORTH_A_GROUP = 0.08
-# Elements of a table of what each leaf adds to each target.
+# Elements of a table of what each leaf adds to each target: in all, and for each that is not zero.
 _MOST_LEAF_WEIGHTS = 1 << 28
+_MOST_FOR_A_WEIGHT = 256
+_FEW_LEAF_WEIGHTS = 1 << 20
 # How many walks there may be for one that is needed, where every target has as many trees.
 _MOST_PADDING = 1.25
 
@@ -248,8 +250,12 @@ def _weight_of_leaf(ensemble: Ensemble, dtype: DType, aggregate: Aggregate) -> A
 def _weights_of_leaves(ensemble: Ensemble, dtype: DType, aggregate: Aggregate) -> Array:
     """What each leaf says of each target, with as many rows as a power of two."""
     rows = 1 << max(ensemble.leaves - 1, 1).bit_length()
-    if rows * ensemble.targets > _MOST_LEAF_WEIGHTS:
-        raise Unsupported(f"{ensemble.leaves} leaves say something of {ensemble.targets} targets, which is too much")
+    most = max(_FEW_LEAF_WEIGHTS, _MOST_FOR_A_WEIGHT * len(ensemble.weights.leaf))
+    if rows * ensemble.targets > min(most, _MOST_LEAF_WEIGHTS):
+        raise Unsupported(
+            f"{ensemble.leaves} leaves add to {ensemble.targets} targets, {len(ensemble.weights.leaf)} numbers in all: "
+            "a table of what each adds to each is too large"
+        )
     out = np.full((rows, ensemble.targets), aggregate.identity, dtype.compute.numpy)
     _put(out, (ensemble.weights.leaf, ensemble.weights.target), ensemble.weights.weight, aggregate)
     return out

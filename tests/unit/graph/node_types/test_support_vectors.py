@@ -108,4 +108,6 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
     wrong = classifier(3)
     wrong["support_vectors"] = wrong["support_vectors"][1:]
     assert "numbers of 6 vectors" in table_refusal("SVMClassifier", X, outputs=2, **wrong)
+    wrong = classifier(3, rho=[1.0])
+    assert "1 `rho` for the comparisons of 3 classes" in table_refusal("SVMClassifier", X, outputs=2, **wrong)
     assert "`prob_a`" in table_refusal("SVMClassifier", X, outputs=2, **classifier(3, prob_a=[1.0], prob_b=[1.0]))

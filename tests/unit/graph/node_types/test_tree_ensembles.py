@@ -227,6 +227,16 @@ def test_what_is_no_tree_is_refused(changed: dict[str, tuple[int, Any]], reason:
     assert reason in refusal(REGRESSOR, trees)
 
 
+@pytest.mark.parametrize("targets", [0, -1, 10**12])
+def test_targets_that_cannot_be_are_refused(targets: int) -> None:
+    assert f"it has {targets} targets" in refusal(REGRESSOR, {**random_trees(2, 3, 4), "n_targets": targets})
+
+
+def test_a_table_of_leaves_that_is_too_large_is_refused() -> None:
+    trees = random_trees(60, 7, 4, targets=3)
+    assert "a table of what each adds to each is too large" in refusal(REGRESSOR, {**trees, "n_targets": 60_000})
+
+
 def test_lists_of_other_lengths_are_refused() -> None:
     trees = random_trees(2, 3, 4)
     trees["nodes_values"].pop()
