@@ -50,6 +50,8 @@ Its files, in reading order:
   Python
 - `pipelines`: Pipelines of images: our guess, and what a search finds, against Halide's autoschedulers and schedules by
   hand
+- `tree_peer_side`: ONNX Runtime on one thread, for `python -m benchmarks trees`
+- `trees`: Ensembles of random trees against ONNX Runtime, on one thread, untuned
 - `onnx_nodes`: ONNX's own node tests: how many pass, are refused and why, and are wrong
 - `network_models`: Networks that are compared, with random weights: made by the interpreter that has PyTorch, and
   exported to ONNX

@@ -27,6 +27,7 @@ The rules:
 - `grouping`: Stages of a pipeline in groups, each computed row by row in strips that threads share
 - `im2col`: Convolutions as products of matrices
 - `inline`: Inlining of cheap element-wise blocks
+- `lockstep`: Chains of blocks that go on from element to element at one place, computed in one loop
 - `long_rows`: Long rows in parts, which threads share
 - `merge_parallel`: One parallel region for nests that follow one another
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache

@@ -13,6 +13,7 @@ from metasched.rules.grouping import grouping
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
 from metasched.rules.interleaved import interleaved
+from metasched.rules.lockstep import lockstep
 from metasched.rules.long_rows import long_rows
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.packing import packing
@@ -46,7 +47,7 @@ from metasched.rules.vectorize import vectorize
 from metasched.rules.winograd import winograd
 
 # Order matters: convolutions are transformed while they are as written, sums are marked while their lengths are known,
-# chains of rows are found while they are whole, inlining shortens the program before strips and tiling see it, tensor
+# chains are found while they are whole, inlining shortens the program before strips and tiling see it, tensor
 # intrinsics come before vectors, those that do most at a time first, and loops are assigned to threads and lanes last.
 cpu = (
     winograd,
@@ -56,6 +57,7 @@ cpu = (
     unpacking,
     row_parts,
     row_chain,
+    lockstep,
     grouping,
     inline,
     gates,

@@ -20,6 +20,7 @@ Its files, in reading order:
   packed numbers
 - `loops/`: Loops of a graph: made from models, rewritten, and made stretches of its nodes
 - `counted/`: Values of which only a call knows how many elements there are
+- `trees/`: Ensembles of decision trees as programs
 - `node_types/`: What each node type computes, as programs: a file a family
 - `fusion/`: Programs joined to one, and what is seen in programs: what limits them, copies, updates
 - `layouts/`: The order of dimensions of values in memory, and dimensions that are one

@@ -22,6 +22,7 @@ from metasched.graph.node_helpers.packed_numbers import number_type, numbers_in
 from metasched.graph.reading.functions import add_defaults, body_of, bound_attributes, schema_of
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
+from metasched.graph.reading.size_names import size_names
 from metasched.graph.reading.tensors import array_of, element_type, few_bit_type, packed_bytes
 from metasched.graph.registry import NodeForm, NodeType, node_types, unknown_type_reason
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
@@ -101,11 +102,7 @@ def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
 def open_sizes(model: ModelFile) -> dict[str, tuple[str, ...]]:
     """The inputs of a model, and the names of their sizes: '' for one that has no name."""
     constants = {tensor.name for tensor in model.proto.graph.initializer}
-    return {
-        value.name: tuple(dim.dim_param for dim in value.type.tensor_type.shape.dim)
-        for value in model.proto.graph.input
-        if value.name not in constants
-    }
+    return dict(size_names([value for value in model.proto.graph.input if value.name not in constants]))
 
 
 def initializers(model: ModelFile) -> frozenset[str]:
@@ -193,7 +190,8 @@ class _Importer:
             unknown = [name for name in given if name not in names]
             if unknown:
                 raise NetworkError(f"`{what}` names {listing(unknown)}", hint=f"the inputs are {listing(names)}")
-        written = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
+        sizes = size_names(inputs)
+        written = {name for own in sizes.values() for name in own if name}
         named = written | {name for text in written for name in names_in(text)}
         unknown = [name for name in binding.sizes if name not in named]
         if unknown:
@@ -205,7 +203,7 @@ class _Importer:
             if value.name in binding.values:
                 scope.values[value.name] = self._add_input(value, binding.values[value.name])
                 continue
-            scope.values[value.name] = self._input(value, binding, open_)
+            scope.values[value.name] = self._input(value, binding, sizes[value.name], open_)
         if open_:
             raise NetworkError(
                 f"{self._model.name} leaves sizes open: {'; '.join(open_)}",
@@ -221,7 +219,7 @@ class _Importer:
         array = np.array(given, dtype.numpy)
         return self._builder.constant(value.name, array, ValueType(dtype, array.shape))
 
-    def _input(self, value: Any, binding: Binding, open_: list[str]) -> GraphValue | _NotKnown:
+    def _input(self, value: Any, binding: Binding, sizes: Sequence[str], open_: list[str]) -> GraphValue | _NotKnown:
         kind = value.type.WhichOneof("value")
         if kind != "tensor_type":
             return self._refused_input(value, f"it is {a_or_an(str(kind).removesuffix('_type'))}, and not a tensor")
@@ -236,7 +234,10 @@ class _Importer:
         elif not type_.HasField("shape"):
             open_.append(f"the shape of `{value.name}`")
         else:
-            shape = [_extent(value.name, n, dim, binding.sizes, open_) for n, dim in enumerate(type_.shape.dim)]
+            dims = zip(sizes, type_.shape.dim, strict=True)
+            shape = [
+                _extent(f"dimension {n} of `{value.name}`", *of, binding.sizes, open_) for n, of in enumerate(dims)
+            ]
         if any(extent < 0 for extent in shape):
             raise NetworkError(f"the input `{value.name}` has the shape {tuple(shape)}")
         return self._builder.input(value.name, ValueType(dtype, tuple(shape)))
@@ -560,12 +561,12 @@ def _full(node: Any) -> str:
     return f"{domain}:{node.op_type}" if domain else str(node.op_type)
 
 
-def _extent(name: str, number: int, dim: Any, sizes: Mapping[str, int], open_: list[str]) -> int:
+def _extent(place: str, name: str, dim: Any, sizes: Mapping[str, int], open_: list[str]) -> int:
     if dim.HasField("dim_value"):
         return int(dim.dim_value)
-    known = size_of(dim.dim_param, sizes) if dim.dim_param else None
+    known = size_of(name, sizes) if name else None
     if known is not None:
         return known
-    what = f"`{dim.dim_param}`" if dim.dim_param else "an unnamed one"
-    open_.append(f"{what} (dimension {number} of `{name}`)")
+    what = f"`{name}`" if name else "an unnamed one"
+    open_.append(f"{what} ({place})")
     return 1

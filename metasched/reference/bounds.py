@@ -20,13 +20,13 @@ it may be less than the smallest normal one, it is off by that.
 
 Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
 `x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
-value.
+value. Arguments that are compared as they are have not been rounded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Container, Mapping, Set
 from dataclasses import field
 from types import MappingProxyType
 
@@ -54,16 +54,32 @@ def underflow_bound(kind: DType) -> float:
 def rounded_buffers(func: Func) -> frozenset[str]:
     """The buffers of integers and truth values that depend on floats: those that floats are rounded to or compared in,
     and what is computed of them. Positions that an arg-reduction finds are none."""
+    computed = {b.name for b in (*func.temps, *func.outputs) if b.dtype.is_float}
     found: set[str] = set()
     for block in (node for node in func.body.walk() if isinstance(node, Block)):
         value = block.store.value
-        if not value.dtype.is_float and any(_is_rounded(node, found) for node in value.walk()):
+        if not value.dtype.is_float and _depends_on_rounding(value, found, computed):
             found.add(block.store.buffer)
     return frozenset(found)
 
 
-def _is_rounded(node: object, rounded: Set[str]) -> bool:
-    return isinstance(node, Expr) and (node.dtype.is_float or (isinstance(node, Load) and node.buffer in rounded))
+def _depends_on_rounding(e: Expr, rounded: Set[str], computed: Container[str]) -> bool:
+    """Whether floats that may be rounded are in an expression, or integers that depend on them."""
+    if isinstance(e, Binary) and e.op.is_comparison and all(_is_given(x, rounded, computed) for x in (e.a, e.b)):
+        return False
+    if e.dtype.is_float or (isinstance(e, Load) and e.buffer in rounded):
+        return True
+    return any(isinstance(child, Expr) and _depends_on_rounding(child, rounded, computed) for child in e.children())
+
+
+def _is_given(e: Expr, rounded: Set[str], computed: Container[str]) -> bool:
+    """Whether a float is one that the program computes nothing of: its argument, at a place that is exact."""
+    if isinstance(e, Cast):
+        return e.value.dtype.is_float and _is_given(e.value, rounded, computed)
+    if isinstance(e, Load):
+        is_argument = e.dtype.is_float and e.buffer not in computed
+        return is_argument and not any(_depends_on_rounding(index, rounded, computed) for index in e.indices)
+    return isinstance(e, Const) and e.dtype.is_float
 
 
 @dataclass(frozen=True)
@@ -132,7 +148,7 @@ class Bounds:
 
     def _whole_bound(self, e: Expr) -> Expr:
         """`B(e)` of integers and truth values: 0 where nothing in them is rounded."""
-        if not any(_is_rounded(node, self.rounded) for node in e.walk()):
+        if not _depends_on_rounding(e, self.rounded, self.types):
             return ZERO
         if isinstance(e, Load):
             own = Load(bound_name(e.buffer), e.indices, DType.F64) if e.buffer in self.rounded else ZERO

@@ -1,4 +1,5 @@
-"""What functions of several node types take: parts, windows, running and sorted rows, known places, packed numbers.
+"""What functions of several node types take: parts, windows, running and sorted rows, known places, packed numbers,
+scores of classes.
 
 Its files, in reading order:
 
@@ -12,5 +13,8 @@ Its files, in reading order:
 - `known_elements`: Elements of values that depend on constants alone, though the graph computes them in each call
 - `greatest_numbers`: The greatest whole number that a value can be, by the programs that compute it
 - `known_places`: Places of a tensor that are known, one for each of some updates: a box of it, or a table
+- `feature_rows`: Rows of columns, which models of tables read
+- `scores`: What becomes of the sums of a model: base values, and what is done to them last
+- `class_labels`: Labels of classes, and the scores of two classes of which a model computes one
 - `packed_numbers`: Weights of a few bits each, packed in bytes, with a scale and a zero point for each block of them
 """

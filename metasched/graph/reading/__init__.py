@@ -10,5 +10,6 @@ Its files, in reading order:
 - `old_resizing`: Where `Resize` and `Upsample` looked before opset 11, when nodes did not say it
 - `model_file`: A model's file, read as data
 - `size_expressions`: Sizes that a model says by others: `past_sequence_length + 1`
+- `size_names`: The names of sizes that the inputs of a model leave open
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
 """

@@ -19,6 +19,9 @@ LEAST_BYTES = 1 << 16
 _KEY_BYTES = 16
 # Messages deeper than that have no weights that are looked for: protobuf itself reads a hundred.
 _DEEPEST = 32
+# Numbers and texts of one message after which no weights are looked for in it: the nodes of an ensemble of trees are
+# lists of a million each, a field for every number, and a tensor has a few before its elements.
+_MOST_PLAIN_FIELDS = 4096
 # How protobuf writes fields: https://protobuf.dev/programming-guides/encoding/
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _FIXED_FIELD_BYTES: Mapping[int, int] = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
@@ -79,7 +82,11 @@ class _Cutting:
     def pieces(self, message_type: Any, begin: int, end: int, depth: int) -> list[bytes]:
         """What a message becomes, in pieces: fields that stay as they are, and those that do not."""
         found, kept = [], begin
+        plain, seen = {one.number for one in message_type.fields if one.message_type is None}, 0
         for each in self._fields(begin, end):
+            seen += each.number in plain
+            if seen > _MOST_PLAIN_FIELDS:
+                break
             if each.kind != _BYTES or each.end - each.inside < LEAST_BYTES:
                 continue
             said = message_type.fields_by_number.get(each.number)

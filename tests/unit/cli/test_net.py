@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 4])
     nodes = [node("MatMul", "x w", "z"), node("Softmax", "z", "y")]
     onnx.save(model(nodes, [x], ["y"], {"w": W}), path / "m.onnx")
-    onnx.save(model([node("Det", "x", "y")], [value("x", random(3))], ["y"]), path / "bad.onnx")
+    onnx.save(model([node("ImageDecoder", "x", "y")], [value("x", random(3))], ["y"]), path / "bad.onnx")
     return path
 
 
@@ -237,7 +237,7 @@ def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
         (("show", "m.onnx", "-D", "bach=1"), "no size is named `bach`\n  hint: those left open are `batch`"),
         (("show", "m.onnx", "-D", "batch=1", "-D", "batch=2"), "-D batch is given twice"),
         (("show", "m.onnx", "-D", "target=1"), "no size is named `target`\n  hint: those left open are `batch`"),
-        (("show", "bad.onnx"), "Det (opset 22)"),
+        (("show", "bad.onnx"), "ImageDecoder (opset 22)"),
         (("run", "m.onnx", "-D", "batch=1", "--input", "q=x1.npy"), "no input `q`; it has x"),
         (("run", "m.onnx", "-D", "batch=1", "--input", "x=none.npy"), "none.npy: No such file"),
         (("run", "m.onnx", "-D", "batch=3", "--input", "x1.npy"), "the input `x` is f32[3, 4]"),

@@ -78,6 +78,22 @@ def test_integers_that_no_float_is_in_are_exact() -> None:
     assert not exact.any()
 
 
+def test_steps_by_arguments_that_are_compared_are_exact() -> None:
+    """A walk through a tree: what it reads is an argument, at a place that such comparisons have led to."""
+    text = """
+program walk(X: f32[50, 4], const G: i32[16], const V: f32[16]) -> Y: f32[50]:
+    A: i32[50]
+    B: i32[50]
+    A[n] = (G[3] & 15) + (0 if X[n, G[3] & 3] <= V[3] else 1)
+    B[n] = (G[A[n] & 15] & 15) + (0 if X[n, G[A[n] & 15] & 3] <= V[A[n] & 15] else 1)
+    Y[n] = V[B[n] & 15]
+"""
+    rng = np.random.default_rng(0)
+    x, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((50, 4), 16))
+    ((value, bound),) = reference_with_bound(parse_program(text).func)(x, rng.integers(0, 99, 16, np.int32), v)
+    np.testing.assert_array_equal(bound, np.abs(value))
+
+
 def test_what_depends_on_rounded_integers_is_rounded() -> None:
     p = program(ROUNDED["of what is rounded"])
     assert rounded_buffers(p.func) == {"B", "Y"}

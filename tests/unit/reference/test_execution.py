@@ -396,9 +396,15 @@ def test_bound_is_the_sum_of_absolute_terms_through_stages() -> None:
 
 
 def test_bound_covers_the_other_side_of_a_select() -> None:
+    x = ld("X", v("i")) + 1.0
+    ((_, bound),) = reference_with_bound(elementwise(select(x > 0.0, x)))(np.array([-3, 2] * 4, np.float32))
+    np.testing.assert_array_equal(bound, [4, 6] * 4)
+
+
+def test_bound_of_what_is_chosen_by_arguments_as_they_are_is_that_of_the_side() -> None:
     x = ld("X", v("i"))
     ((_, bound),) = reference_with_bound(elementwise(select(x > 0.0, x)))(np.array([-3, 2] * 4, np.float32))
-    np.testing.assert_array_equal(bound, [3, 4] * 4)
+    np.testing.assert_array_equal(bound, [0, 2] * 4)
 
 
 def test_integers_have_no_bound() -> None:

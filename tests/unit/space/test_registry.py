@@ -46,6 +46,7 @@ EARLY = (
     "unpacking",
     "row_parts",
     "row_chain",
+    "lockstep",
     "grouping",
     "inline",
     "gates",

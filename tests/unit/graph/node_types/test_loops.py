@@ -232,11 +232,11 @@ def test_long_loops_run_a_graph_and_short_ones_are_taken_apart() -> None:
 
 
 def test_a_node_of_a_body_is_refused_once() -> None:
-    wrong = counting(node("Det", "carried", "places"))
+    wrong = counting(node("ImageDecoder", "carried", "places"))
     with pytest.raises(ms.RefusedModel) as caught:
         ms.load_onnx(looped(6, None, wrong))
     (refusal,) = caught.value.refusals
-    assert (refusal.op, refusal.node) == ("Det", "Loop_node/0/Det_node")
+    assert (refusal.op, refusal.node) == ("ImageDecoder", "Loop_node/0/ImageDecoder_node")
 
 
 def test_a_scan_of_opset_8_is_not_read_as_one_of_9() -> None:

@@ -12,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import metasched as ms
+from metasched.graph.reading import weights_in_file
 from metasched.graph.reading.mapped_files import message_of_file, pages_of
 from metasched.graph.reading.weights_in_file import LEAST_BYTES, cut
 from tests.support.onnx_models import model, node, random, value
@@ -119,3 +120,18 @@ def test_weights_in_a_node_are_those_of_the_file(opset: int, tmp_path: Path) -> 
 def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ms.NetworkError, match="no ONNX model"):
         ms.load_onnx(written(tmp_path / "m.onnx", b""))
+
+
+def test_long_lists_of_numbers_are_not_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attribute may list a million numbers, a field each. Weights behind it are found."""
+    read = []
+    varint = weights_in_file._Cutting._varint
+    monkeypatch.setattr(
+        weights_in_file._Cutting, "_varint", lambda self, at, end: read.append(at) or varint(self, at, end)
+    )
+    listed = helper.make_node("Trees", ["X"], ["Z"], numbers=list(range(100_000)), names=["LEAF"] * 50_000)
+    data = model([listed], [value("X", X)], constants={"W": LARGE}).SerializeToString()
+    found = cut(opened(written(tmp_path / "m.onnx", data)), onnx.ModelProto.DESCRIPTOR)
+    assert len(found.places) == 1
+    assert len(read) < 50_000
+    assert whole(onnx.ModelProto.FromString(found.data), found.places, data) == onnx.ModelProto.FromString(data)
