@@ -34,6 +34,8 @@ Its files, in reading order:
   the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
 - `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
+- `handed_on`: Vectors that are loaded from what was stored just before them, as parts of two stores: a core hands on
+  what one store holds, and a load of more than that waits until the first cache has both.
 - `prefetched`: How much longer lines take to come where prefetchers do not bring them in time, over a population
 - `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it
 - `groups`: Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles

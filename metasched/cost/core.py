@@ -45,6 +45,7 @@ class Core:
         tail_overhead: cycles of a vector whose lanes never all are.
         masked_update: cycles of a masked sum in memory.
         masked_sum: cycles that a load waits for a masked sum after it was stored.
+        split_load: cycles that a load waits for two stores just before it, each of which has a part of it.
         branch_overhead: cycles of a condition in unrolled code.
         issue: instructions that are started in a cycle.
         decoded: the same in loops of register tiles that have more instructions than `kept_decoded`.
@@ -93,6 +94,7 @@ class Core:
     tail_overhead: float = 0.5
     masked_update: float = 1.5
     masked_sum: float = 20.0
+    split_load: float = 30.0
     branch_overhead: float = 1.5
     issue: float = 5.0
     decoded: float = 3.3

@@ -333,6 +333,9 @@ def footprint_of(access: StatementAccess, ranges: Ranges) -> Footprint:
     # Lines that are shared with what another iteration of an outer loop touches were counted for each.
     for level in range(1, ranges.depth + 1):
         np.minimum(lines[level], lines[level - 1], out=lines[level])
+    # What is computed inside loops lies in the same memory in each of their iterations.
+    if access.alloc:
+        np.minimum(lines[: access.alloc], lines[access.alloc], out=lines[: access.alloc])
     return Footprint(elements, lines, tuple(strides), run, _page_places(counts, strides, access.element_bytes))
 
 

@@ -23,6 +23,8 @@ def views_of(nest: Nest, sizes: Sizes, rows: int, target: Target, core: Core) ->
         views.append(view)
         for use in uses:
             _subtract_reuse(use, views, capacities(target, core))
+            if views[use.earlier].statement.accesses[use.used].is_store:
+                view.handed_on.append((use.read, use.levels[-1][1]))
     return views
 
 

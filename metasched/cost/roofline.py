@@ -18,6 +18,7 @@ from metasched.cost.conditions import IsNegative
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import Array, flat_positions, flat_step, take_level
+from metasched.cost.handed_on import waits_for_stores
 from metasched.cost.prefetched import l3_slowdown, memory_slowdown, unprefetched_cycles
 from metasched.cost.statement import StatementView, cache_per_view, total
 from metasched.cost.statement_loops import Flags
@@ -114,7 +115,7 @@ def _instance_issue(view: StatementView) -> Issue:
     return Issue(
         loads,
         stores,
-        view.instructions - hoisted_instructions(view) - excluded_instructions(view) + loads + stores + gated,
+        _instructions_inside(view, view.instructions) + loads + stores + gated,
     )
 
 
@@ -213,7 +214,7 @@ def issue_cycles(view: StatementView) -> Array:
     if tensor is None:
         reads = max(len(view.statement.accesses) - 1, 1)
         again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
-        computed = operations.instructions - hoisted_instructions(view) - excluded_instructions(view)
+        computed = _instructions_inside(view, operations.instructions)
         each: Array = computed + operations.conversions * again + shuffles(view)
         return each / view.core.operations
     cycles = view.full(view.core.throughput(tensor.intrinsic))
@@ -272,6 +273,13 @@ def hoisted_instructions(view: StatementView) -> Array:
                 inside = np.where(still, inside * view.strips[loop], inside)
         out = out + instructions * (1.0 - 1.0 / inside)
     return out
+
+
+def _instructions_inside(view: StatementView, instructions: float) -> Array:
+    """What an instance runs of its instructions, without those moved out of loops or of values that are not chosen,
+    which may be the same."""
+    left: Array = np.maximum(instructions - hoisted_instructions(view) - excluded_instructions(view), 0.0)
+    return left
 
 
 @cache_per_view
@@ -385,7 +393,8 @@ def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
     share = (1.0 + _waiting_share(view)) / speedup
     work = view.instances * running_share_in_busiest(view) * share
     setup = view.core.tile_setup * view.in_tiles
-    core = work * (bound + each["overhead"]) + setup
+    once = setup + waits_for_stores(view) * share
+    core = work * (bound + each["overhead"]) + once
     read = share_of_terms(view)
     l2 = total([traffic * in_two_lines[n] for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
     l3 = total(from_l3) / view.core.l3_bytes * share * read
@@ -399,7 +408,7 @@ def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
         "operation_cycles": work * each["operations"],
         "port_cycles": work * each["ports"],
         "latency_cycles": work * each["latency"],
-        "overhead_cycles": work * each["overhead"] + setup,
+        "overhead_cycles": work * each["overhead"] + once,
         "core_cycles": core,
         "l2_cycles": l2,
         "l3_cycles": l3,

@@ -102,6 +102,7 @@ class StatementView(StatementLoops):
         working_set, pressures, fits: what the statement leaves in caches, as `CacheUse` has it.
         tile: the register tile.
         traffic: for the first, second and last cache, the bytes that each access moves into it.
+        handed_on: the reads of what an earlier statement stores, by number, each with how many loops are around both.
     """
 
     def __init__(self, statement: Statement, sizes: Sizes, rows: int, target: Target, core: Core) -> None:
@@ -109,6 +110,7 @@ class StatementView(StatementLoops):
         self.core = core
         self.known: dict[Callable[[StatementView], Array], Array] = {}
         self._places_of: dict[int, Array] = {}
+        self.handed_on: list[tuple[int, int]] = []
         self._set_accesses()
         self.tile = self._tile()
         self._set_caches()

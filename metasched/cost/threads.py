@@ -25,6 +25,8 @@ def ranges_of_a_thread(whole: Ranges, statement: Statement, parallel: Sequence[i
 def part_of_a_thread(access: StatementAccess, own: Ranges, whole: Ranges, parallel: Sequence[int]) -> Array:
     """The share that one thread, with its `own` ranges, touches of what an access touches. (rows,)"""
     part: Array = np.ones(whole.rows, np.float32)
+    if access.alloc is not None and parallel and access.alloc > parallel[0]:
+        return part  # Each thread has one of its own.
     for dim, extent in zip(access.dims, access.shape, strict=True):
         if any(dim.uses(loop) for loop in parallel):
             most = whole.sizes[extent]

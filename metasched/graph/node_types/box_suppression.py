@@ -1,23 +1,26 @@
 """Boxes of which none overlaps a better one: what detectors end in.
 
-Each step of a loop picks for each class the box with the highest score, and takes away those that overlap it. It ends
-as no class has a box any more. Results have room for as many boxes as there may be. Of many scores, few of which are
-good enough, those are taken first, and steps go through a part of the room.
+Each step of a loop looks at the next best box of each class, and picks it unless it overlaps one that was picked.
+Scores stay as they are: the best of those that no step has looked at is known for each block of them, and a step looks
+through one block for its box and for what is best in it from then on. The loop ends as no class has room and a box any
+more. Results have room for as many boxes as there may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold, room_for
+from metasched.graph.counted.places_that_hold import places_that_hold, room_for
 from metasched.graph.errors import Unsupported
-from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, add_loop
-from metasched.graph.node_types.branches import build_branch
+from metasched.graph.loops.building import LoopFrame, StepResults, add_loop
+from metasched.graph.node_helpers.known_elements import known_elements
+from metasched.graph.node_types.gathering import is_inside
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import declare_buffer, place_within, real
@@ -27,10 +30,10 @@ from metasched.support.data_classes import dataclass
 Results = tuple[GraphValue, ...]
 
 _COORDINATES = 4
-# Nothing has this score: what has it was picked, taken away, or not good enough.
+# Nothing has this score: what was looked at, or is not good enough.
 _GONE = "-inf"
-# More scores than these are worth looking for those that are good enough first: with room for all, or for a part.
-_MANY, _FEWER = 1 << 15, 8
+# The scores of a vector, and how often a step goes through those of a block, and once through what is best in blocks.
+_VECTOR, _LOOKED_THROUGH = 16, 3
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -43,102 +46,167 @@ def non_max_suppression(site: NodeSite) -> Results:
     if most <= 0 or not scores.type.size:
         return (site.constant(np.empty((0, 3), np.int64), DType.I64),)
     limits = site.view(site.optional(3) or site.constant(np.zeros(1, np.float32)), ())
-    all_boxes = _Candidates(_good_enough(site, scores), _corners(site, boxes), None)
-    is_cut = site.optional(4) is not None or scores.count is not None
-    return (_suppress_boxes(site, all_boxes, limits, most, list(_rooms(batch * classes, count)) if is_cut else []),)
+    given = _Boxes(_scores(site, scores), _corners(site, boxes), limits, (batch, classes, count), most)
+    found = _pick_one_by_one(site, given)
+    return (_box_rows(site, found.picked, found.number),)
 
 
 @dataclass(frozen=True)
-class _Candidates:
-    """Boxes that may be picked.
+class _Scores:
+    """The scores of boxes for each image and class, of which some are not good enough.
 
     Attributes:
-        scores: for each image and class, boxes innermost; of those that may not be picked as nothing has.
-        corners: the least and the largest of both coordinates, for each image, boxes innermost; for each class, too,
-            where each has boxes of its own.
-        places: which box each is, where each class has boxes of its own.
+        parts: the arrays that they are computed from, by their names in programs: A is in blocks of boxes.
+        met: the text of what a score meets that is good enough, for names of its block and of its place there.
 
     """
 
-    scores: GraphValue
+    parts: dict[str, GraphValue]
+    met: str
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """How many blocks there are, and scores in each."""
+        _, _, blocks, width = self.parts["A"].shape
+        return blocks, width
+
+    def text(self, block: str, place: str) -> str:
+        """The text of the score of a box."""
+        met = self.met.format(block=block, place=place)
+        return f"max(A[b, c, {block}, {place}], {real(_LOWEST)}) if {met} else {_GONE}"
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """Boxes that may be picked.
+
+    Attributes:
+        scores: of the boxes.
+        corners: the least and the largest of both coordinates, for each image, boxes innermost.
+        limit: the most that one may overlap another.
+        sizes: how many images, classes and boxes there are.
+        most: how many of a class are picked at most.
+
+    """
+
+    scores: _Scores
     corners: GraphValue
-    places: GraphValue | None
+    limit: GraphValue
+    sizes: tuple[int, int, int]
+    most: int
 
-    def corner(self, number: int | str, box: str) -> str:
-        """The text of a coordinate of a box."""
-        return f"C[b, {number}, {box}]" if self.places is None else f"C[b, c, {number}, {box}]"
-
-
-def _rooms(classes: int, count: int) -> Iterator[int]:
-    """How many boxes of each class may be good enough: fewer and fewer of them, as long as that saves something."""
-    while classes * count > _MANY:
-        count = -(-count // _FEWER)
-        yield count
+    def each(self, *extents: int, dtype: DType = DType.F32) -> ValueType:
+        """A type with such extents for each class of each image."""
+        return ValueType(dtype, (*self.sizes[:2], *extents))
 
 
-def _suppress_boxes(
-    site: NodeSite, given: _Candidates, limits: GraphValue, most: int, rooms: Sequence[int]
-) -> GraphValue:
-    """Rows for the boxes that are picked. Where few are good enough, of less and less `rooms` those are taken first."""
-    if not rooms:
-        return _pick_one_by_one(site, given, limits, most)
-    holds = site.elementwise(f"{{0}} > {_GONE}", given.scores, dtype=DType.BOOL)
-    batch, classes, _ = holds.shape
+@dataclass(frozen=True)
+class _Picked:
+    """The boxes that were picked of each class, i32, as many as `number` says, i64, with room for more."""
 
-    def few(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
-        return [_pick_one_by_one(site, _select_candidates(site, given, holds, rooms[-1]), limits, min(most, rooms[-1]))]
-
-    def otherwise(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
-        return [_suppress_boxes(site, given, limits, most, rooms[:-1])]
-
-    is_few = site.single(
-        [
-            declare_buffer("T", ValueType(DType.I64, (batch, classes))),
-            f"T[b, c] = sum[n < {holds.shape[2]}](i64(A[b, c, n]))",
-            declare_buffer("M", ValueType(DType.I64, (1,))),
-            f"M[z] = max[b < {batch}, c < {classes}](T[b, c])",
-            f"Y[] = M[0] <= {rooms[-1]}",
-        ],
-        ValueType(DType.BOOL, ()),
-        A=holds,
-    )
-    return build_branch(site, is_few, [few, otherwise])[0]
+    picked: GraphValue
+    number: GraphValue
 
 
-def _select_candidates(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> _Candidates:
-    """The boxes of each class that are good enough, in their order, with room for so many."""
-    batch, classes, count = holds.shape
-    places = places_in_rows(site, holds, room).places
-    box = place_within("I[b, c, p]", count)
-    type_ = ValueType(DType.F32, (batch, classes, room))
-    stage = f"Y[b, c, p] = A[b, c, {box}] if I[b, c, p] < {count} else {_GONE}"
-    scores = site.single([stage], type_, A=given.scores, I=places)
-    sides = ValueType(DType.F32, (batch, classes, _COORDINATES, room))
-    corners = site.single([f"Y[b, c, k, p] = A[b, k, {box}]"], sides, A=given.corners, I=places)
-    return _Candidates(scores, corners, places)
+def _pick_one_by_one(site: NodeSite, given: _Boxes) -> _Picked:
+    blocks, width = given.scores.blocks
+    stage = f"Y[b, c, k] = max[r < {width}]({given.scores.text('k', 'r')})"
+    best = site.single([stage], given.each(blocks), **given.scores.parts)
 
+    def begin(value: float, type_: ValueType) -> GraphValue:
+        return site.constant(np.full(type_.shape, value, type_.dtype.numpy))
 
-def _pick_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, most: int) -> GraphValue:
-    """Rows for the boxes that are picked, at most so many of each class."""
-    batch, classes, _ = given.scores.shape
-    per_class = ValueType(DType.I64, (batch, classes))
+    states = [
+        best,
+        begin(np.inf, given.each()),
+        begin(-1, given.each(dtype=DType.I32)),
+        begin(0, given.each(_COORDINATES, given.most)),
+        begin(0, given.each(given.most, dtype=DType.I32)),
+        begin(0, given.each(dtype=DType.I64)),
+    ]
 
     def step(_: str, __: GraphValue, states: Sequence[GraphValue], ___: Sequence[GraphValue]) -> StepResults:
-        (left,) = states
-        picked = _pick_best(site, left, per_class)
-        some = site.single(
+        best, score, box = _next_best(site, given, states[:3])
+        corners, picked, number = _pick_apart(site, given, (score, box), states[3:])
+        left = f"i32(1) if A[b, c] > {_GONE} and K[b, c] < {given.most} else i32(0)"
+        goes_on = site.single(
             [
-                "T: i64[1]",
-                f"T[z] = max[b < {batch}, c < {classes}](A[b, c])",
-                "Y[] = T[0] >= 0",
+                "T: i32[1]",
+                f"T[z] = max[b < {given.sizes[0]}, c < {given.sizes[1]}]({left})",
+                "Y[] = T[0] > 0",
             ],
             ValueType(DType.BOOL, ()),
-            A=picked,
+            A=score,
+            K=number,
         )
-        return StepResults([_drop_overlaps(site, left, picked, given, limits)], [picked], some)
+        return StepResults([best, score, box, corners, picked, number], [], goes_on)
 
-    found = add_loop(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
-    return _box_rows(site, found.values[0], (batch, classes, most), given.places)
+    found = add_loop(site, LoopFrame(states, most=given.sizes[2]), step).states
+    return _Picked(found[4], found[5])
+
+
+def _next_best(
+    site: NodeSite, given: _Boxes, states: Sequence[GraphValue]
+) -> tuple[GraphValue, GraphValue, GraphValue]:
+    """The best score of each block after the next box of each class, and its score and place.
+
+    `states` are the same for the box before it. Of equal scores that of the first box is better.
+    """
+    best, score, box = states
+    (blocks, width), count = given.scores.blocks, given.sizes[2]
+    inside = is_inside("B[b, c]", blocks)
+    place, own, equal = f"i32(B[b, c] * {width} + r)", "W[b, c, r]", "W[b, c, r] == G[b, c]"
+    later = f"(G[b, c] < V[b, c] or {place} > E[b, c])"
+    stages = [
+        declare_buffer("B", given.each(dtype=DType.I64)),
+        declare_buffer("W", given.each(width)),
+        declare_buffer("R", given.each()),
+        f"G[b, c] = max[k < {blocks}](M[b, c, k])",
+        f"B[b, c] = min[k < {blocks}](k if M[b, c, k] == G[b, c] else {blocks})",
+        f"{own} = ({given.scores.text('B[b, c]', 'r')}) if {inside} else {_GONE}",
+        f"X[b, c] = min[r < {width}]({place} if {equal} and {later} else i32({count}))",
+        f"R[b, c] = max[r < {width}]({own} if {own} < G[b, c] or {equal} and {place} > X[b, c] else {_GONE})",
+        "N[b, c, k] = R[b, c] if k == B[b, c] else M[b, c, k]",
+    ]
+    outputs = {"N": best.type, "G": score.type, "X": box.type}
+    made = site.program(stages, outputs, M=best, V=score, E=box, **given.scores.parts)
+    return made[0], made[1], made[2]
+
+
+def _pick_apart(
+    site: NodeSite, given: _Boxes, next_: tuple[GraphValue, GraphValue], states: Sequence[GraphValue]
+) -> tuple[GraphValue, GraphValue, GraphValue]:
+    """Corners, boxes and numbers of those that are picked, with the next of each class, of a score and at a place,
+    where it overlaps none of them by more than the limit: by what they have in common over what they cover together.
+
+    `states` are the same without it.
+    """
+    (score, box), (corners, picked, number), most = next_, states, given.most
+    widths = [
+        f"max(min(Q[b, c, {k + 2}], D[b, c, {k + 2}, s]) - max(Q[b, c, {k}], D[b, c, {k}, s]), 0.0)" for k in (0, 1)
+    ]
+    area = "(D[b, c, 2, s] - D[b, c, 0, s]) * (D[b, c, 3, s] - D[b, c, 1, s])"
+    its_area = "(Q[b, c, 2] - Q[b, c, 0]) * (Q[b, c, 3] - Q[b, c, 1])"
+    common = "U[b, c, s]"
+    overlaps = f"{common} > 0.0 and {common} / ({area} + {its_area} - {common}) > L[]"
+    stages = [
+        declare_buffer("Q", given.each(_COORDINATES)),
+        f"Q[b, c, k] = C[b, k, {place_within('X[b, c]', given.sizes[2])}]",
+        declare_buffer("U", given.each(most)),
+        f"{common} = {widths[0]} * {widths[1]}",
+        declare_buffer("O", given.each(dtype=DType.I32)),
+        # Places that nothing is in have boxes of no size, which overlap none.
+        f"O[b, c] = max[s < {most}](i32(1) if {overlaps} else i32(0))",
+        declare_buffer("Z", given.each(dtype=DType.I64)),
+        f"Z[b, c] = K[b, c] if A[b, c] > {_GONE} and O[b, c] == 0 and K[b, c] < {most} else -1",
+        "F[b, c, k, s] = Q[b, c, k] if s == Z[b, c] else D[b, c, k, s]",
+        "J[b, c, s] = X[b, c] if s == Z[b, c] else I[b, c, s]",
+        "N[b, c] = K[b, c] + (1 if Z[b, c] >= 0 else 0)",
+    ]
+    outputs = {"F": corners.type, "J": picked.type, "N": number.type}
+    arrays = {"A": score, "X": box, "D": corners, "I": picked, "K": number, "C": given.corners, "L": given.limit}
+    made = site.program(stages, outputs, **arrays)
+    return made[0], made[1], made[2]
 
 
 def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
@@ -175,80 +243,52 @@ def _corners(site: NodeSite, boxes: GraphValue) -> GraphValue:
     return site.single([f"Y[b, k, n] = {low} if k < 2 else {high}"], type_, A=boxes)
 
 
-def _good_enough(site: NodeSite, scores: GraphValue) -> GraphValue:
+def _scores(site: NodeSite, scores: GraphValue) -> _Scores:
     """The scores of boxes that are there, above the threshold where there is one."""
-    threshold = site.optional(4)
-    given = {} if threshold is None else {"T": site.view(threshold, ())}
-    met = [f"A[b, c, n] >= {_GONE}" if threshold is None else "A[b, c, n] > T[]"]  # not a number is neither
+    threshold, parts = site.optional(4), {"A": _blocks_of(site, scores)}
+    element, width = "A[b, c, {block}, {place}]", parts["A"].shape[3]
+    least = None if threshold is None else known_elements(site.builder, threshold)
+    if threshold is None:
+        met = [f"{element} >= {_GONE}"]  # not a number is not
+    elif least is not None:
+        met = [f"{element} > {real(float(least.flat[0]))}"]
+    else:
+        parts["T"], met = site.view(threshold, ()), [f"{element} > T[]"]
     if scores.count is not None:
-        given["S"] = site.view(scores.count.number, ())
-        met.append("n < S[]")
-    score = f"max(A[b, c, n], {real(_LOWEST)})"
-    stage = f"Y[b, c, n] = {score} if {' and '.join(met)} else {_GONE}"
-    return site.single([stage], scores.type, A=scores, **given)
+        parts["S"] = site.view(scores.count.number, ())
+        met.append(f"{{block}} * {width} + {{place}} < S[]")
+    return _Scores(parts, " and ".join(met))
 
 
-def _pick_best(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:
-    """The box of each class that has the highest score, the first of equal ones; -1 where there is none left."""
-    count = left.shape[2]
-    stages = [
-        declare_buffer("T", ValueType(DType.F32, per_class.shape)),
-        f"T[b, c] = max[n < {count}](A[b, c, n])",
-        declare_buffer("F", per_class),
-        f"F[b, c] = min[n < {count}](n if A[b, c, n] == T[b, c] else {count})",
-        f"Y[b, c] = F[b, c] if T[b, c] > {_GONE} and F[b, c] < {count} else -1",
-    ]
-    return site.single(stages, per_class, A=left)
+def _blocks_of(site: NodeSite, scores: GraphValue) -> GraphValue:
+    """Scores in blocks: whole vectors that are as many as their elements, if there is such a division; otherwise the
+    last block is filled with what is no number."""
+    batch, classes, count = scores.shape
+    middle = math.sqrt(count / _LOOKED_THROUGH)
+    widths = [n for n in range(_VECTOR, count + 1, _VECTOR) if count % n == 0 and middle / 4 <= n <= middle * 4]
+    if widths:
+        width = min(widths, key=lambda n: abs(math.log(n / middle)))
+        return site.view(replace(scores, count=None), (batch, classes, count // width, width))
+    width = max(_VECTOR, round(middle / _VECTOR) * _VECTOR)
+    place = f"k * {width} + r"
+    type_ = ValueType(DType.F32, (batch, classes, -(-count // width), width))
+    stage = f"Y[b, c, k, r] = A[b, c, {place}] if {place} < {count} else inf - inf"
+    return site.single([stage], type_, A=scores)
 
 
-def _drop_overlaps(
-    site: NodeSite, left: GraphValue, picked: GraphValue, given: _Candidates, limits: GraphValue
-) -> GraphValue:
-    """Scores without those of the boxes that were picked, and of those that overlap one of them by more than a limit:
-    by what they have in common over what they cover together.
-    """
-    batch, classes, count = left.shape
-    own = place_within("P[b, c]", count)
-    sides = ValueType(DType.F32, (batch, classes, _COORDINATES))
-    corners = [given.corner(k, "n") for k in range(_COORDINATES)]
-    widths = [f"max(min(Q[b, c, {k + 2}], {corners[k + 2]}) - max(Q[b, c, {k}], {corners[k]}), 0.0)" for k in range(2)]
-    area = f"({corners[2]} - {corners[0]}) * ({corners[3]} - {corners[1]})"
-    its_area = "(Q[b, c, 2] - Q[b, c, 0]) * (Q[b, c, 3] - Q[b, c, 1])"
-    common = "I[b, c, n]"
-    overlaps = f"{common} > 0.0 and {common} / ({area} + {its_area} - {common}) > L[]"
-    stages = [
-        declare_buffer("Q", sides),
-        f"Q[b, c, k] = {given.corner('k', own)}",
-        declare_buffer("I", left.type),
-        f"{common} = {widths[0]} * {widths[1]}",
-        f"Y[b, c, n] = {_GONE} if P[b, c] >= 0 and (n == P[b, c] or {overlaps}) else A[b, c, n]",
-    ]
-    return site.single(stages, left.type, A=left, P=picked, C=given.corners, L=limits)
-
-
-def _box_rows(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], places: GraphValue | None) -> GraphValue:
-    """Rows of image, class and box for what steps picked, in this order and that of the steps, and zeros behind."""
-    batch, classes, most = sizes
+def _box_rows(site: NodeSite, picked: GraphValue, number: GraphValue) -> GraphValue:
+    """Rows of image, class and box for what was picked, in this order and that of the steps, and zeros behind."""
+    batch, classes, most = picked.shape
     room = batch * classes * most
-    steps = "True" if picked.count is None else "s < S[]"
-    holds = site.single(
-        [f"Y[b, c, s] = A[s, b, c] >= 0 and {steps}"],
-        ValueType(DType.BOOL, (batch, classes, most)),
-        A=picked,
-        S=None if picked.count is None else picked.count.number,
-    )
+    holds = site.single(["Y[b, c, s] = s < K[b, c]"], ValueType(DType.BOOL, picked.shape), K=number)
     found = places_that_hold(site, site.view(holds, (room,)), room_for(room))
     place = place_within("I[p]", room)
     image, class_ = f"{place} // {classes * most}", f"{place} // {most} % {classes}"
-    box = f"A[{place} % {most}, {image}, {class_}]"
-    if places is not None:
-        box = f"B[{image}, {class_}, {place_within(box, places.shape[2])}]"
-    row = f"({image} if d == 0 else {class_} if d == 1 else {box})"
+    row = f"({image} if d == 0 else {class_} if d == 1 else i64(A[{image}, {class_}, {place} % {most}]))"
     made = site.single(
         [f"Y[p, d] = {row} if I[p] < {room} else 0"],
         ValueType(DType.I64, (room_for(room), 3)),
         A=picked,
         I=found.places,
-        B=places,
     )
     return replace(made, count=ValueCount(found.number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -20,7 +20,7 @@ Results = tuple[GraphValue | None, ...]
 
 # Of how many elements at most windows are reduced one dimension after another, of those of all at once; and where
 # windows are apart, as what is between the dimensions is written and read for few of them.
-_FEWER, _FEWER_APART = 0.6, 0.4
+_FEWER, _FEWER_APART = 0.7, 0.65
 
 
 def _windows(site: NodeSite, x: GraphValue) -> Windows:
@@ -77,7 +77,7 @@ def _reductions(
 def _saves_much(windows: Windows) -> bool:
     """Whether reductions of windows along a dimension, and of these along the next, are of far fewer elements."""
     left, read = list(windows.inputs), 0
-    for dim in reversed(range(len(left))):
+    for dim in range(len(left)):
         left[dim] = windows.outputs[dim]
         read += math.prod(left) * windows.kernel[dim]
     share = _FEWER if all(stride == 1 for stride in windows.strides) else _FEWER_APART
@@ -91,21 +91,26 @@ def _stages_by_dimension(
     inputs: tuple[int, ...],
     result: str,
     term: Callable[[str], str],
+    shares: Sequence[str] = (),
 ) -> list[str]:
-    """Stages that reduce windows along the last dimension, then what they are along the one before it."""
+    """Stages that reduce windows along the first dimension, then what they are along the next: vectors begin where
+    those of the input do, until the last stage. Terms along a dimension are multiplied by its share, if there are any.
+    """
     rank = len(inputs)
     over, shape = indices(rank, "h"), list(inputs)
     places, conditions = _places(windows)
     stages, source = list[str](), "A"
-    for dim in reversed(range(rank)):
+    for dim in range(rank):
         shape[dim] = windows.outputs[dim]
-        target = f"{result}{dim}" if dim else result
+        target = f"{result}{dim}" if dim < rank - 1 else result
         element = at(source, ("n", "c", *(places[dim] if d == dim else name for d, name in enumerate(over))))
         met = f" if {conditions[dim]}" if conditions[dim] else ""
-        if dim:
+        if dim < rank - 1:
             stages.append(declare_buffer(target, ValueType(type_.dtype, (*type_.shape[:2], *shape))))
         left = at(target, ("n", "c", *over))
         read = term(element) if source == "A" else element
+        if shares and shares[dim]:
+            read = f"{read} * {shares[dim]}"
         stages.append(f"{left} = {reducer}[{index_ranges([f'r{dim}'], [windows.kernel[dim]])}{met}]({read})")
         source = target
     return stages
@@ -156,21 +161,27 @@ def average_pool(site: NodeSite) -> Results:
     dtype, wide = x.type.dtype, x.type.dtype.compute
     type_ = ValueType(wide, (*x.shape[:2], *windows.outputs))
     left = ("n", "c", *indices(len(windows.inputs), "h"))
-    if site.op == "LpPool":
-        p = int(site.attribute("p", 2))
-        result = _root(at("T", left), p)
-    else:
-        result = f"{at('T', left)} / {_count(windows, wide, padding_counts=site.flag('count_include_pad'))}"
+    total, p = at("T", left), int(site.attribute("p", 2))
 
     def term(element: str) -> str:
         element = cast(element, dtype, wide)
         return _norm(element, p) if site.op == "LpPool" else element
 
-    stages = [
-        declare_buffer("T", type_),
-        *_reductions("sum", windows, x, type_, "T", term),
-        f"{at('Y', left)} = {cast(result, wide, dtype)}",
-    ]
+    if site.op == "LpPool":
+        stages, result = _reductions("sum", windows, x, type_, "T", term), _root(total, p)
+    else:
+        counts = _counts(windows, padding_counts=site.flag("count_include_pad"))
+        if _saves_much(windows):
+            shares = _shares(windows, counts, wide)
+            stages = _stages_by_dimension("sum", windows, type_, x.shape[2:], "T", term, shares)
+            result = total
+        else:
+            stages = _reductions("sum", windows, x, type_, "T", term)
+            result = f"{total} / {_count(windows, counts, wide)}"
+    if result == total and dtype is wide:
+        stages[-1] = stages[-1].replace("T[", "Y[", 1)
+    else:
+        stages = [declare_buffer("T", type_), *stages, f"{at('Y', left)} = {cast(result, wide, dtype)}"]
     return (site.single(stages, ValueType(dtype, type_.shape), A=x),)
 
 
@@ -182,23 +193,35 @@ def _root(total: str, p: int) -> str:
     return f"sqrt({total})" if p == 2 else total if p == 1 else f"pow({total}, {1 / p!r})"
 
 
-def _count(windows: Windows, dtype: DType, *, padding_counts: bool) -> str:
+def _counts(windows: Windows, *, padding_counts: bool) -> list[str | None]:
+    """Of how many elements windows are along each dimension, as `_count_along` says it."""
+    found = []
+    for dim, (before, extent, after) in enumerate(zip(windows.before, windows.inputs, windows.after, strict=True)):
+        low, size = (0, before + extent + after) if padding_counts else (before, extent)
+        found.append(_count_along(windows, dim, low, size))
+    return found
+
+
+def _count(windows: Windows, counts: Sequence[str | None], dtype: DType) -> str:
     """How many elements a window's mean is of, as a float of a type: a number, or an expression of its place where
     windows differ.
 
     Each dimension's is a float of its own, and their product as exact: a product of 64-bit integers takes longer.
     """
-    factors, constant = [], 1
-    for dim, (before, extent, after) in enumerate(zip(windows.before, windows.inputs, windows.after, strict=True)):
-        low, size = (0, before + extent + after) if padding_counts else (before, extent)
-        factor = _count_along(windows, dim, low, size)
-        if factor is None:
-            constant *= windows.kernel[dim]
-        else:
-            factors.append(f"{dtype}({factor})")
+    factors = [f"{dtype}({count})" for count in counts if count is not None]
+    constant = math.prod(extent for extent, count in zip(windows.kernel, counts, strict=True) if count is None)
     if constant > 1 or not factors:
         factors.append(f"{constant}.0")
     return f"({' * '.join(factors)})"
+
+
+def _shares(windows: Windows, counts: Sequence[str | None], dtype: DType) -> list[str]:
+    """What terms along each dimension are multiplied by, so that their sums are means; '' where that is nothing."""
+    shares = [f"(1.0 / {dtype}({count}))" if count is not None else "" for count in counts]
+    constant = math.prod(extent for extent, count in zip(windows.kernel, counts, strict=True) if count is None)
+    if constant > 1:
+        shares[-1] = " * ".join([*([shares[-1]] if shares[-1] else []), repr(1.0 / constant)])
+    return shares
 
 
 def _count_along(windows: Windows, dim: int, low: int, size: int) -> str | None:

@@ -8,6 +8,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import transpose_axes
+from metasched.graph.node_types.gathering import is_inside
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declare_buffer, indices
@@ -16,6 +17,7 @@ from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 
+_LARGEST_I32 = 2**31 - 1
 # The fewest channels to be put side by side, and how many elements of a channel move in the time that one is gathered.
 _FEWEST_CHANNELS, _MOVED = 8, 2
 
@@ -70,25 +72,47 @@ def grid_sample(site: NodeSite) -> Results:
     rows = _has_rows(x, outputs, sampling)
     if rows:
         x = transpose_axes(site, x, (0, *range(2, x.rank), 1))
+    extents = x.shape[1:-1] if rows else x.shape[2:]
+    stages += _joined_axes(over, spots, extents, sampling)
+    names = [f"k{dim}" for dim in range(dims)]
+    place, weight = at("Q", ("n", *names, *over)), at("V", ("n", *names, *over))
+    x = site.view(x, (x.shape[0], prod(extents), x.shape[-1]) if rows else (*x.shape[:2], prod(extents)))
 
     def element(name: str, *inside: str) -> str:
         return at(name, ("n", *inside, "c") if rows else ("n", "c", *inside))
 
     total = element("T", *over)
     shape = (x.shape[0], *outputs, x.shape[-1]) if rows else (x.shape[0], x.shape[1], *outputs)
-    extents = x.shape[1:-1] if rows else x.shape[2:]
-    names = [f"k{dim}" for dim in range(dims)]
-    places = [at(f"I{dim}", ("n", *over, k)) for dim, k in enumerate(names)]
-    inside = " and ".join(f"{p} >= 0 and {p} < {extents[dim]}" for dim, p in enumerate(places))
-    weights = " * ".join(at(f"W{dim}", ("n", *over, k)) for dim, k in enumerate(names))
     ranges = ", ".join(f"{k} < {sampling.taps}" for k in names)
     stages += [
         declare_buffer("T", ValueType(wide, shape)),
-        f"{total} = sum[{ranges} if {inside}]({weights} * {wide}({element('A', *places)}))",
+        f"{total} = sum[{ranges} if {is_inside(place, prod(extents))}]({weight} * {wide}({element('A', place)}))",
         f"{element('Y', *over)} = {x.type.dtype}({total})",
     ]
     made = site.single(stages, ValueType(x.type.dtype, shape), A=x, G=grid)
     return (transpose_axes(site, made, (0, made.rank - 1, *range(1, made.rank - 1))) if rows else made,)
+
+
+def _joined_axes(over: tuple[str, ...], spots: ValueType, extents: tuple[int, ...], sampling: _Sampling) -> list[str]:
+    """Stages that join what is taken along each axis: where elements are in the input, all of whose axes are one, and
+    -1 for those outside; and their weights. All channels share them.
+    """
+    dims = len(extents)
+    names = [f"k{dim}" for dim in range(dims)]
+    index = DType.I32 if prod(extents) <= _LARGEST_I32 else DType.I64
+    places = [at(f"I{dim}", ("n", *over, k)) for dim, k in enumerate(names)]
+    strides = [prod(extents[dim + 1 :]) for dim in range(dims)]
+    flat = " + ".join(f"{index}({p}) * {stride}" for p, stride in zip(places, strides, strict=True))
+    inside = " and ".join(f"{p} >= 0.0 and {p} < {extents[dim]}.0" for dim, p in enumerate(places))
+    weights = " * ".join(at(f"W{dim}", ("n", *over, k)) for dim, k in enumerate(names))
+    shape = (spots.shape[0], *(sampling.taps,) * dims, *spots.shape[1:])
+    left = ("n", *names, *over)
+    return [
+        declare_buffer("Q", ValueType(index, shape)),
+        f"{at('Q', left)} = {flat} if {inside} else -1",
+        declare_buffer("V", ValueType(spots.dtype, shape)),
+        f"{at('V', left)} = {weights}",
+    ]
 
 
 def _has_rows(x: GraphValue, outputs: tuple[int, ...], sampling: _Sampling) -> bool:
@@ -178,8 +202,8 @@ def _axis_taps(
         spread = f"min(max({raw}, 0.0), {extent - 1}.0)"
     return [
         *stages,
-        declare_buffer(f"I{dim}", ValueType(DType.I64, many)),
-        f"{place} = i64({spread})",
+        declare_buffer(f"I{dim}", ValueType(spots.dtype, many)),
+        f"{place} = {spread}",
         declare_buffer(f"W{dim}", ValueType(spots.dtype, many)),
         f"{weight} = {text}",
     ]

@@ -107,13 +107,17 @@ def test_of_boxes_that_are_good_enough_the_best_and_their_rows() -> None:
         ms.load_onnx(model(apart, inputs, ["kept"], known))
 
 
-@pytest.mark.parametrize("threshold", [0.9, 0.5, 0.0])
-def test_of_many_scores_those_that_are_good_enough_are_taken_first(
-    threshold: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Few of a class, some, and more than there is room for."""
-    monkeypatch.setattr("metasched.graph.node_types.box_suppression._MANY", 50)
-    boxes, scores = random_boxes(2, 40), random_scores(2, 2, 40)
-    limits = np.int64([7]), np.float32([0.2]), np.float32([threshold])
-    made = run("NonMaxSuppression", boxes, scores, *limits, constants=(2,))
-    np.testing.assert_array_equal(made, expected(boxes, scores, 7, 0.2, threshold))
+@pytest.mark.parametrize("count", [320, 333])
+def test_scores_stay_as_they_are_and_are_looked_through_in_blocks(count: int) -> None:
+    """Whole blocks, or a last one that is filled; equal scores in several blocks; a threshold that a call gives."""
+    boxes, scores = random_boxes(2, count), random_scores(2, 2, count)
+    inputs = [value("boxes", boxes), value("scores", scores), value("least", np.float32([0]))]
+    known = {"most": np.int64([9]), "limit": np.float32([0.2])}
+    suppression = node("NonMaxSuppression", "boxes scores most limit least", "kept")
+    network = ms.load_onnx(model([suppression], inputs, ["kept"], known))
+    for least in (0.5, 0.95, -1.0):
+        made = network(boxes, scores, np.float32([least]))
+        np.testing.assert_array_equal(made, expected(boxes, scores, 9, 0.2, least))
+    states = [line for line in str(network.optimised).splitlines() if " begins as " in line]
+    assert len(states) == 6
+    assert not any(str(count) in line for line in states)

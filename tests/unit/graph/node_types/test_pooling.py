@@ -28,6 +28,7 @@ def test_pools_leave_out_their_border() -> None:
     ("shape", "settings"),
     [
         ((1, 2, 9, 8), {"kernel_shape": [5, 5], "pads": [2, 2, 2, 2]}),
+        ((1, 2, 12, 12), {"kernel_shape": [3, 3], "pads": [1, 2, 1, 2], "dilations": [1, 2]}),
         ((1, 2, 20, 20), {"kernel_shape": [9, 9], "strides": [2, 1], "pads": [3, 0, 4, 2], "ceil_mode": 1}),
         ((1, 1, 24, 24), {"kernel_shape": [4, 4], "dilations": [2, 1]}),
         ((1, 2, 6, 7, 5), {"kernel_shape": [3, 3, 3], "pads": [1] * 6}),
@@ -52,6 +53,15 @@ def test_large_windows_go_along_one_dimension_after_another(shape: tuple[int, ..
         expected = function(windows[tuple(slice(n) for n in made.shape)], within)
         np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
         assert str(network.graph).count(reducer) == rank
+
+
+def test_means_of_windows_are_sums_of_parts_of_them() -> None:
+    """No stage divides what was summed: the last one sums what is a ninth of each term."""
+    x = random(1, 2, 24, 24)
+    network = ms.load_onnx(model([node("AveragePool", "X", kernel_shape=[3, 3])], [value("X", x)]))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    np.testing.assert_allclose(network(x), windows.mean((4, 5)), rtol=1e-5, atol=1e-6)
+    assert "Y[n, c, h0, h1] = sum[" in str(network.graph)
 
 
 def test_what_was_pooled_goes_back_to_its_places() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from tests.support.onnx_models import random, run
+from tests.support.onnx_models import model, node, random, run, value
 
 
 def test_sampling_at_the_places_of_the_elements_gives_them() -> None:
@@ -44,3 +44,17 @@ def test_many_channels_are_sampled_as_few_are(mode: str, sizes: tuple[int, ...])
     x, grid = random(2, 12, *sizes), random(2, *(5,) * len(sizes), len(sizes))
     parts = [run("GridSample", x[:, first : first + 6], grid, mode=mode) for first in (0, 6)]
     np.testing.assert_allclose(run("GridSample", x, grid, mode=mode), np.concatenate(parts, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_channels_share_places_and_nothing_outside_is_read() -> None:
+    """Where an element is in the input is one number, and what a place takes from outside is zero, not a part of it."""
+    x = random(1, 3, 4, 5)
+    x[..., 0, :] = x[..., -1, :] = np.inf
+    grid = np.array([[0.0, -4.0], [0.0, 3e20], [-3e20, 0.0], [np.nan, 0.0], [0.1, 0.05]], np.float32).reshape(
+        1, 1, 5, 2
+    )
+    network = ms.load_onnx(model([node("GridSample", "X G")], [value("X", x), value("G", grid)], opset=20))
+    made = network(x, grid)
+    np.testing.assert_array_equal(made[..., :4], np.zeros((1, 3, 1, 4), np.float32))
+    assert np.isfinite(made).all()
+    assert "i32[1, 2, 2, 1, 5]" in str(network.graph)
