@@ -270,11 +270,10 @@ def _far_from_its_shape() -> str:
     """When a guess looks beyond what is known, from its thresholds."""
     sentences = (
         f"Where its arithmetic and what has to be moved would take less than {guess.ROOM_OF_EXPERT:g} of its estimated "
-        f"time ({guess.ROOM_OF_NEIGHBOUR:.2f} for what was found for a neighbour, {guess.ROOM_OF_NEAR_NEIGHBOUR:.2f} "
-        "where one is near), and a call takes "
-        f"{guess.WORTH_LOOKING_CYCLES:,.0f} cycles or more (some {guess.WORTH_LOOKING_CYCLES / 3000:.0f} us), the "
-        "space of the rules is looked at as well, and its favourite is taken if the cost model expects it to take less "
-        f"than {guess.BETTER_RATIO} of the time."
+        f"time ({guess.ROOM_OF_NEIGHBOUR:.2f} for what was found for a neighbour, never where one is near), and a call "
+        f"takes {guess.WORTH_LOOKING_CYCLES:,.0f} cycles or more (some {guess.WORTH_LOOKING_CYCLES / 3000:.0f} us), "
+        "the space of the rules is looked at as well, and its favourite is taken if the cost model expects it to take "
+        f"less than {guess.BETTER_RATIO} of the time."
     )
     return f"\n{textwrap.indent(textwrap.fill(sentences, 150), '  ')}\n  "
 

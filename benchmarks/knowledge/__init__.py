@@ -7,7 +7,10 @@ Its files, in reading order:
 - `numerical`: What numerical programs compute beside layers: distances, filters, stencils, column sums, products of
   vectors
 - `quantised`: Layers of networks in bytes, as graphs have them
+- `halves`: Layers of networks in bf16, as graphs have them
 - `sizes`: The sizes: layers of real networks by operator, none of them of the sweeps that guesses are judged by
 - `collect`: Tuning them, as many as there is time for: `python -m benchmarks.knowledge.collect`
 - `from_networks`: What the tuning of whole networks has found, as knowledge
+- `from_yardstick`: What was timed of programs with tensor instructions, as knowledge
+- `expected`: Knowledge for a CPU that is not at hand, by long searches without measuring
 """

@@ -18,7 +18,7 @@ from metasched.knowledge.distill import entries_of, merge_entries
 from metasched.knowledge.entries import Entry, print_entries
 from metasched.knowledge.library import read_file
 
-_SHIPPED = Path("metasched/knowledge/cpu.knowledge")
+SHIPPED = Path("metasched/knowledge/cpu.knowledge")
 
 
 def entries_not_judged(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -33,7 +33,7 @@ def entries_not_judged(entries: Iterable[Entry]) -> Iterator[Entry]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.knowledge.from_networks", description=__doc__)
     parser.add_argument("--db", required=True, action="append", metavar="URL", help="a database; may be repeated")
-    parser.add_argument("--out", type=Path, default=_SHIPPED, metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, default=SHIPPED, metavar="FILE", help="default: %(default)s")
     args = parser.parse_args()
     known = list(read_file(args.out)) if args.out.exists() else []
     for url in args.db:

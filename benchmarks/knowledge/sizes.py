@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.from_text import Written
+from benchmarks.knowledge.halves import half_layers
 from benchmarks.knowledge.numerical import numerical
 from benchmarks.knowledge.quantised import quantised
 from benchmarks.network_shapes import LAYERS
@@ -221,6 +222,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         FIRST_LAYERS,
         *numerical(),
         *quantised(),
+        *half_layers(),
     ]
 
 

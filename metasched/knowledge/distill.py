@@ -16,6 +16,7 @@ from metasched.knowledge.roles import Roles
 from metasched.lang import parse_program
 from metasched.lang.instructions import Decision
 from metasched.schedule.primitive import registry
+from metasched.schedule.tensor import intrinsics
 from metasched.schedule.trace import Trace
 from metasched.target import Target
 
@@ -84,11 +85,20 @@ def describe_trace(program: Program, trace: Trace, target: Target, seconds: floa
 
 
 def merge_entries(*given: Iterable[Entry]) -> list[Entry]:
-    """Entries together: of each size the fastest of every structure, and so many structures as are near the best."""
+    """Entries together: of each size the fastest of every structure, and so many structures as are near the best.
+
+    Those with other tensor instructions are for CPUs that others do not run on, and do not count there.
+    """
     by_size: dict[object, list[Entry]] = {}
     for entry in (entry for entries in given for entry in entries):
-        by_size.setdefault((entry.kind, entry.cpu, entry.extents, entry.steps), []).append(entry)
+        size = entry.kind, entry.cpu, entry.extents, entry.steps, _intrinsics_of(entry)
+        by_size.setdefault(size, []).append(entry)
     return [entry for of_size in by_size.values() for entry in _best(of_size)]
+
+
+def _intrinsics_of(entry: Entry) -> frozenset[Decision]:
+    """The tensor intrinsics that an entry takes."""
+    return frozenset(taken for _, taken in entry.structure if taken in intrinsics())
 
 
 def _best(entries: Iterable[Entry]) -> list[Entry]:

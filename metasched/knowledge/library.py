@@ -22,6 +22,7 @@ from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entrie
 from metasched.knowledge.joined_indices import JoinedIndices
 from metasched.knowledge.single_images import drop_batch, kind_without_batch
 from metasched.lang.instructions import Decision
+from metasched.schedule.tensor import intrinsics
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
@@ -124,8 +125,22 @@ class Knowledge:
                 found.setdefault(address, set()).add(decision)
         return {address: frozenset(decisions) for address, decisions in found.items()}
 
+    @cached_property
+    def intrinsic_choices(self) -> frozenset[str]:
+        """The addresses of choices at which some entry took a tensor intrinsic."""
+        names = intrinsics().keys()
+        return frozenset(address for entry in self.entries for address, taken in entry.structure if taken in names)
+
+    def first_intrinsic_choice(self, addresses: Iterable[str]) -> str | None:
+        """The first of some addresses of choices, in roles, that is one of a tensor intrinsic."""
+        return next((address for address in addresses if address in self.intrinsic_choices), None)
+
     def nearest(self, anchor: Anchor, target: Target, count: int) -> list[Neighbour]:
-        """The `count` nearest entries of an anchor's kind, the nearest first; of equally near ones the faster.
+        """The `count` nearest entries of an anchor's kind."""
+        return self.by_distance(anchor, target)[:count]
+
+    def by_distance(self, anchor: Anchor, target: Target) -> list[Neighbour]:
+        """The entries of an anchor's kind, the nearest first; of equally near ones the faster.
 
         Where there are entries of CPUs with the target's vectors, others do not count: register tiles for other
         vectors have another shape, and would be ranked by estimates alone.
@@ -137,7 +152,7 @@ class Knowledge:
             found += [replace(n, entry=joined.spread(n.entry)) for n in self._exact_neighbours(joined.joined, cpu)]
         finite = [n for n in found if n.distance < float("inf")]
         own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
-        return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))[:count]
+        return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))
 
 
 NONE = "none"

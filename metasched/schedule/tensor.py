@@ -41,6 +41,7 @@ from metasched.lang import parse_program
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.annotations.flush_denormals import flush_denormals
 from metasched.schedule.annotations.tensorize import tensorize
+from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import Constant, DeclaredFiles, constants
 from metasched.support.documentation import documentation
@@ -78,11 +79,11 @@ class Intrinsic:
     def __repr__(self) -> str:
         return f"<intrinsic {self.name}>"
 
-    @property
+    @cached_property
     def block(self) -> Block:
         return query.blocks(self.func)[0]
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Load, ...]:
         """What is written, then the inputs in the order of the arguments, as the block accesses them."""
         block = self.block
@@ -90,7 +91,7 @@ class Intrinsic:
         written = Load(block.store.buffer, block.store.indices, self.func.buffer(block.store.buffer).dtype)
         return (written, *(loads[name] for name in self.func.order))
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         """Iteration variables, outermost first in the nest that lowering makes: reductions, then the others, the lanes
         last."""
@@ -130,10 +131,12 @@ class Intrinsic:
         """How many of an operand's last axes must be contiguous in memory."""
         return self.dense.get(operand.buffer, 1)
 
+    @cached_property
+    def _extents(self) -> Mapping[str, int]:
+        return {it.name: size for it in self.block.iters if (size := as_int(it.extent)) is not None}
+
     def extent(self, axis: str) -> int:
-        found = as_int(next(it.extent for it in self.block.iters if it.name == axis))
-        assert found is not None
-        return found
+        return self._extents[axis]
 
 
 def _name(e: Expr) -> str:

@@ -8,6 +8,7 @@ and copies make layouts fit; `TensorFit` says which of them it takes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import product
 from math import prod
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, free_vars_of,
 from metasched.ir.nodes import Block, Expr, Func, IterKind, Load, Reducer, Var
 from metasched.ir.printer import print_expr
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unify_operands
+from metasched.support.cached import kept_with
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
 
@@ -121,11 +123,22 @@ _WORTH_FUSING = 1.25
 _COPY, _COPY_OF_RESULT = 0.01, 0.05
 
 
+_FITS = "_tensor_fits"
+
+
 def fits_of(func: Func, block: Block, names: Sequence[str]) -> tuple[TensorFit, ...]:
-    """The ways to compute a block with one of some intrinsics, the most promising first.
+    """The ways to compute a block of a program with one of some intrinsics, the most promising first, kept with it.
 
     Raises Mismatch where there is none, and KeyError for an unknown intrinsic.
     """
+    known: dict[tuple[str, ...], tuple[TensorFit, ...]] = kept_with(func, _FITS, dict)
+    key = (block.name, *names)
+    if key not in known:
+        known[key] = _find_fits(func, block, names)
+    return known[key]
+
+
+def _find_fits(func: Func, block: Block, names: Sequence[str]) -> tuple[TensorFit, ...]:
     known = [intrinsics()[name] for name in names]
     _require_sum(block)
     dtype = func.buffer(block.store.buffer).dtype
@@ -183,8 +196,11 @@ def _fits(block: Block, intrinsic: Intrinsic, accesses: Sequence[Load]) -> Itera
     for axis in (it.name for it in intrinsic.block.iters):
         groups.setdefault(wanted[axis], []).append(axis)
     candidates = [_axes(block, intrinsic, own, uses, axes) for uses, axes in groups.items()]
+    numbers = range(len(accesses))
+    # An operand is the same whatever the axes are that it is not indexed by.
+    operand = cache(partial(_operand, intrinsic, accesses))
     for axes in product(*candidates):
-        operands = _operands(intrinsic, axes, accesses)
+        operands = tuple(operand(n, tuple(axis for axis in axes if n in own[axis.iters[0]])) for n in numbers)
         padded = [axis for axis in axes if axis.reduces and axis.padded > axis.extent and len(axis.iters) == 1]
         if all(_paddable(axis, own[axis.iters[0]], accesses, operands) for axis in padded):
             yield TensorFit(intrinsic, axes, operands, MappingProxyType(own))
@@ -237,19 +253,13 @@ def _no_variable(intrinsic: Intrinsic, uses: Operands, axes: list[str]) -> str:
 # --- operands --------------------------------------------------------------------------------------------
 
 
-def _operands(intrinsic: Intrinsic, axes: Sequence[TensorAxis], accesses: Sequence[Load]) -> tuple[TensorOperand, ...]:
-    patterns = intrinsic.operands
-    return tuple(
-        _operand(n, intrinsic, axes, pattern, access)
-        for n, (pattern, access) in enumerate(zip(patterns, accesses, strict=True))
-    )
-
-
 def _operand(
-    number: int, intrinsic: Intrinsic, axes: Sequence[TensorAxis], pattern: Load, access: Load
+    intrinsic: Intrinsic, accesses: Sequence[Load], number: int, axes: tuple[TensorAxis, ...]
 ) -> TensorOperand:
+    """An access as an operand of the intrinsic; `axes` are those that it is indexed by."""
+    pattern, access = intrinsic.operands[number], accesses[number]
     order = [e.name for e in pattern.indices if isinstance(e, Var)]
-    places = {axis.axes: _place(axis, access) for axis in axes if set(axis.axes) & set(order)}
+    places = {axis.axes: _place(axis, access) for axis in axes}
     of_axis = {name: axis for axis in axes for name in axis.axes}
     ready = _lies_ready(intrinsic, pattern, order, of_axis, places, len(access.indices))
     return TensorOperand(
@@ -304,7 +314,7 @@ def _lies_ready(
         return False
     inner = last.axes[-dense:]
     whole = all(of_axis[a].axes == tuple(b for b in order if b in of_axis[a].axes) for a in order)
-    together = all(_neighbours(axis.axes, order) for axis in of_axis.values() if set(axis.axes) & set(order))
+    together = all(_neighbours(axis.axes, order) for axis in of_axis.values())
     return whole and together and tuple(order[-dense:]) == inner and None not in places.values()
 
 

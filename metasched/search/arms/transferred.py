@@ -163,7 +163,7 @@ def transferred_into(
     parts = further_parts(space.program, anchor) if space.source.rules else ()
     others = _known_of_others((p, transferred_into(space.of_part(p.program), knowledge, target, core)) for p in parts)
     made = _Transferring(space, anchor, others, target, core, analyses)
-    tried = made.transfer_all(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
+    tried = made.transfer_all(made.alike(knowledge.by_distance(anchor, target), knowledge)[:MOST_NEIGHBOURS])
     found = [one for _, one in tried if isinstance(one, TransferredDecisions)]
     if found:
         ordered = sorted(found, key=_sort_key)
@@ -231,6 +231,25 @@ class _Transferring:
         self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
         self._arms: dict[Trace, SketchArm] = {}
         self._rounds = _VARYING_ROUNDS if least_cycles(space.program.func, target, core) >= _LONG_CYCLES else 1
+
+    def alike(self, neighbours: Sequence[Neighbour], knowledge: Knowledge) -> Sequence[Neighbour]:
+        """Of neighbours those that had the same choice of a tensor intrinsic first as there is here; all, if none had.
+
+        What was found without tiles, say, knows no numbers of them, nor how they compare.
+        """
+        by_choice: dict[str | None, list[Neighbour]] = {}
+        for near in neighbours:
+            decided = (address for address, _ in near.entry.structure)
+            by_choice.setdefault(knowledge.first_intrinsic_choice(decided), []).append(near)
+        if len(by_choice) <= 1:
+            return neighbours
+        wanted = (self._translate_decisions(near.entry.structure)[0] for near in neighbours)
+        sketches = (self._sketch_as_there({**self._others.structure, **structure}) for structure in wanted)
+        legal = next((sketch for sketch in sketches if isinstance(sketch, Sketch)), None)
+        if legal is None:
+            return neighbours
+        offered = knowledge.first_intrinsic_choice(map(self._roles.general_address, legal.structure))
+        return by_choice.get(offered, neighbours)
 
     def transfer_all(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, TransferredDecisions | str]]:
         """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough

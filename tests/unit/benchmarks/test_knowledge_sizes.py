@@ -8,12 +8,18 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import metasched as ms
 from benchmarks.knowledge import collect
+from benchmarks.knowledge.expected import with_few_structures
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.from_text import Written
+from benchmarks.knowledge.from_yardstick import entries_of_task
+from benchmarks.knowledge.halves import half_layers
 from benchmarks.knowledge.numerical import TEXTS, numerical
+from benchmarks.knowledge.quantised import quantised
 from benchmarks.knowledge.sizes import Sized, _spread_order
 from benchmarks.network_shapes import LAYERS
+from benchmarks.yardstick.data import TENSOR_DATA, read_tasks
 from metasched.knowledge.anchor import anchor_of
+from metasched.knowledge.entries import Cpu, Decisions, Entry
 
 
 def test_an_order_is_spread_over_a_list() -> None:
@@ -90,7 +96,30 @@ def test_a_numerical_program_is_what_its_name_says(
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_every_size_of_a_numerical_program_is_one_of_it() -> None:
-    for sizes in numerical():
+def test_every_size_of_a_program_in_text_is_one_of_it() -> None:
+    for sizes in (*numerical(), *quantised(), *half_layers()):
         for size in sizes:
             assert tuple(dict(size.program().params).values()) == size.sizes
+
+
+def test_what_was_timed_with_tiles_is_known_by_its_structure_and_numbers() -> None:
+    task = next(iter(read_tasks(TENSOR_DATA)))
+    best, *_ = entries_of_task(task)
+    assert dict(best.structure)["use_amx({anchor})/intrinsic"] == "tile_bf16_amx"
+    assert best.cpu == Cpu(16, 2)
+    assert best.extents == (1, 56, 56, 64, 3, 3, 64)
+    assert best.microseconds == pytest.approx(1e6 * min(min(code.first_s, code.second_s) for code in task.codes))
+
+
+def test_so_few_structures_are_kept_that_each_size_has_one_near_its_best() -> None:
+    def entry(size: int, taken: str, microseconds: float) -> Entry:
+        structure: Decisions = (("fusion", taken),)
+        return Entry("y[s0]", Cpu(16, 2), structure, (size,), (), microseconds, ())
+
+    tiles = [[entry(size, "level 1", 10.0), entry(size, "level 2", 10.0 + size)] for size in (8, 16)]
+    small = [entry(1, "level 2", 1.0), entry(1, "none", 1.05), entry(1, "level 1", 2.0)]
+    other = [entry(2, "none", 3.0)]
+    found = list(with_few_structures([*tiles, small, other, []]))
+    assert [(e.extents[0], dict(e.structure)["fusion"]) for e in found] == [
+        (8, "level 1"), (16, "level 1"), (1, "none"), (2, "none"),
+    ]  # fmt: skip

@@ -14,7 +14,7 @@ from metasched.cost.features import features_of
 from metasched.cost.trained import read_shipped_model
 from metasched.knowledge.distill import describe_trace
 from metasched.knowledge.entries import Entry
-from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
+from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge, shipped
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.arms.transferred import (
@@ -25,7 +25,7 @@ from metasched.search.arms.transferred import (
 )
 from metasched.search.guesses.guess import guess
 from metasched.search.task import Task
-from tests.support.targets import AVX512
+from tests.support.targets import AVX512, SAPPHIRE
 
 TILES = {"i": (HOLE, 6), "j": (HOLE, 32), "k": (HOLE, 8)}
 RENAMED = """
@@ -420,3 +420,28 @@ def test_numbers_are_those_of_the_best_where_a_choice_gives_loops_other_names(
     names = {"h": "h_U", "k": "k_U"}
     wanted = {there: apart.trace.decisions[f"tiles(U)/{here}"] for here, there in names.items()}
     assert {there: in_strips.trace.decisions[f"tiles(U)/{there}"] for there in names.values()} == wanted
+
+
+DENSE = "program dense(A: u8[{m}, 512], const B: i8[512, 512]) -> Y: i32[{m}, 512]:\n"
+DENSE += "    Y[i, o] = sum[k](i32(A[i, k]) * i32(B[k, o]))\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "taken"),
+    [
+        (96, frozenset[str](), "tile_u8i8_amx"),
+        (96, frozenset({"amx-tile", "amx-int8"}), "dot_u8i8_vnni"),
+        (1, frozenset[str](), "dot_u8i8_vnni"),  # of one row, tiles would compute mostly padding
+    ],
+)
+def test_neighbours_had_the_choice_of_an_instruction_that_there_is_here(
+    rows: int, features: frozenset[str], taken: str
+) -> None:
+    target = SAPPHIRE.without(features)
+    space = ms.space(ms.parse_program(DENSE.format(m=rows)), target=target)
+    found = transferred_into(space, shipped(), target, DEFAULT_CORE)
+    had = [dict(one.neighbour.entry.structure) for one in found]
+    assert had
+    choice = "use_amx({anchor})/intrinsic"
+    assert all((choice in structure) is (taken == "tile_u8i8_amx") for structure in had)
+    assert taken in found[0].sketch.structure.values()
