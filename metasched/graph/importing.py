@@ -20,6 +20,7 @@ from metasched.graph.ir import Array, Graph
 from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.node_helpers.packed_numbers import number_type, numbers_in
 from metasched.graph.reading.functions import add_defaults, body_of, bound_attributes, schema_of
+from metasched.graph.reading.graph_names import names_read
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
 from metasched.graph.reading.size_names import size_names
@@ -117,6 +118,7 @@ class _Importer:
         self._builder = GraphBuilder(folding, is_compared=is_compared)
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
+        self._read = names_read(self._proto.graph)
         self._seen = 0
         self.counts: dict[str, ValueCount] = {}
 
@@ -352,7 +354,7 @@ class _Importer:
             opset,
             tuple(inputs),
             {**defaults, **given},
-            tuple(bool(output) for output in node.output),
+            tuple(bool(output) and (scope.depth > 0 or output in self._read) for output in node.output),
             self._builder,
             _Graphs(self, scope, origin.node),
         )

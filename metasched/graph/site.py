@@ -56,7 +56,7 @@ class NodeSite:
         opset: the version of the operator set it is from.
         inputs: its inputs; None for those left out.
         attributes: by name, with tensors as arrays.
-        wanted: for each output, whether it has a name.
+        wanted: for each output, whether it has a name, by which something reads it.
         builder: the graph that is made.
         graphs: what imports graphs among the attributes.
 

@@ -20,7 +20,8 @@ it may be less than the smallest normal one, it is off by that.
 
 Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
 `x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
-value. Arguments that are compared as they are have not been rounded.
+value; where it is too small for that, it is 0 once it is stored. Arguments that are compared as they are have not been
+rounded.
 """
 
 from __future__ import annotations
@@ -88,13 +89,22 @@ class Bounds:
     `rounding` is known of its floats.
 
     `types` has the type of each float buffer that the program computes, `sums` which of them are sums or products of
-    terms, and `type` is what the expressions are computed in."""
+    terms, and `type` is what the expressions are computed in. An integer whose bound is less than `certain` is right.
+    """
 
     rounded: frozenset[str] = frozenset()
     rounding: Rounding = Rounding()
     types: Mapping[str, DType] = field(default_factory=dict)
     sums: frozenset[str] = frozenset()
     type: DType = DType.F64
+    certain: float = 0.0
+
+    def of_stored(self, e: Expr) -> Expr:
+        """`B(e)` of what is stored: that of an integer is 0 where rounding has not changed it."""
+        bound = self(e)
+        if e.dtype.is_float or bound == ZERO or not self.certain:
+            return bound
+        return Select(bound < number(self.certain), ZERO, bound)
 
     def __call__(self, e: Expr) -> Expr:
         """`B(e)`, in f64."""

@@ -14,7 +14,7 @@ are nearer to one another than rounding can tell, either position is right.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from metasched.dtypes import DType
@@ -41,6 +41,10 @@ from metasched.ir.nodes import (
 from metasched.reference.bounds import ZERO, Bounds, bound_name, rounded_buffers
 from metasched.reference.memory import outer_nests
 from metasched.reference.rounding import rounding_in
+
+# Operations that come before an integer one after another, and terms of a sum among them: no more in what is checked.
+_MOST_OPERATIONS = 1 << 7
+_MOST_TERMS = 1 << 15
 
 
 def convert_to_f64(func: Func) -> Func:
@@ -94,7 +98,10 @@ def add_bounds(typed: Func) -> Func:
     blocks = query.blocks(typed)
     sums = frozenset(block.store.buffer for block in blocks if block.reducer in (Reducer.SUM, Reducer.PROD))
     known = Bounds(rounded_buffers(func), rounding_in(func), types, sums)
-    of_blocks = {block.name: replace(known, type=_shortest_type(block)) for block in blocks}
+    certain = _certain_bounds(blocks, types)
+    of_blocks = {
+        block.name: replace(known, type=_shortest_type(block), certain=certain[block.name]) for block in blocks
+    }
 
     def extend(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         bounded = [b for b in buffers if b.dtype.is_float or b.name in known.rounded]
@@ -118,6 +125,22 @@ def add_bounds(typed: Func) -> Func:
         order=func.order + added,
         body=seq(body),
     )
+
+
+def _certain_bounds(blocks: Sequence[Block], types: Mapping[str, DType]) -> dict[str, float]:
+    """For each block, what the bound of an integer is below where no rounding has changed it.
+
+    Roundings are as many as operations that come before, or as terms of sums among them.
+    """
+    roundoff = max((kind.unit_roundoff for kind in types.values()), default=0.0)
+    long: set[str] = set()
+    found = {}
+    for block in blocks:
+        if block.reducer in (Reducer.SUM, Reducer.PROD) or not long.isdisjoint(query.reads(block)):
+            long.add(block.store.buffer)
+        most = _MOST_TERMS if block.store.buffer in long else _MOST_OPERATIONS
+        found[block.name] = 1 / (2 * most * roundoff) if roundoff else 0.0
+    return found
 
 
 def _shortest_type(block: Block) -> DType:
@@ -147,7 +170,7 @@ def _bound_block(block: Block, bounds: Bounds) -> Block:
         if reducer is Reducer.PROD:
             # Each factor's error is multiplied by the others.
             init = init * _terms(block)
-    store = Store(bound_name(block.store.buffer), block.store.indices, bounds(block.store.value))
+    store = Store(bound_name(block.store.buffer), block.store.indices, bounds.of_stored(block.store.value))
     return replace(block, name=bound_name(block.name), store=store, reducer=reducer, init=init, index=None)
 
 

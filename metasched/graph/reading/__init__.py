@@ -11,5 +11,6 @@ Its files, in reading order:
 - `model_file`: A model's file, read as data
 - `size_expressions`: Sizes that a model says by others: `past_sequence_length + 1`
 - `size_names`: The names of sizes that the inputs of a model leave open
+- `graph_names`: The values that a graph of a model uses
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions
 """

@@ -16,6 +16,10 @@ from metasched.reference.bounds import rounded_buffers
 from metasched.reference.execution import reference, reference_with_bound
 
 N = 200_000
+TREE_STEPS = "    B0: i32[N]\n    B0[i] = 1 if A[i] <= Z[0] else 2\n" + "".join(
+    f"    B{n}: i32[N]\n    B{n}[i] = 2 * B{n - 1}[i] + (1 if A[i] <= Z[B{n - 1}[i] & 127] else 2)\n"
+    for n in range(1, 6)
+)
 ROUNDED = {
     "to bytes": "Y: u8[N]:\n    Y[i] = u8((X[i] + 1.25) * 0.299 * 100.0 + Z[i] * Z[i])",
     "to the nearest": "Y: i8[N]:\n    Y[i] = i8(min(max(rint(X[i] * 50.3 + Z[i]), -128.0), 127.0))",
@@ -26,6 +30,7 @@ ROUNDED = {
     "two steps": "Y: i32[N]:\n    Y[i] = 3 if X[i] * 1.1 > Z[i] and X[i] * 1.3 < Z[i] * Z[i] + 0.2 else -3",
     "looked up": "Y: f32[N]:\n    B[i] = i32(X[i] * 39.7 + 50.0)\n    Y[i] = Z[B[i]] if B[i] >= 0 and B[i] < N else 0",
     "of what is rounded": "Y: i32[N]:\n    B[i] = i32(X[i] * 401.3 + Z[i])\n    Y[i] = 3 * B[i] - max(B[i], 2)",
+    "steps through a tree": "Y: f32[N]:\n    A[i] = X[i] * 1.3 + 0.2\n" + TREE_STEPS + "    Y[i] = Z[B5[i] & 127]",
     "counted": "Y: i32[16]:\n    B[i] = i32((X[i] + Z[i] + 2.5) * 3.2)\n    Y[b] = sum[i if i64(B[i]) == b](1)",
 }
 

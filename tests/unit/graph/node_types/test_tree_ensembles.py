@@ -163,8 +163,9 @@ def test_labels_that_are_texts_are_refused_where_they_are_used() -> None:
     trees["classlabels_strings"] = ["cat", "dog"]
     assert "its labels are texts" in refusal(CLASSIFIER, trees)
     x = some_rows(5, 4)
-    made = model([node(CLASSIFIER, "X", "- S", domain=DOMAIN, **trees)], [value("X", x)], ["S"], domains=[DOMAIN])
-    assert ms.load_onnx(made)(x).shape == (5, 2)
+    for outputs in ("- S", "L S"):
+        made = model([node(CLASSIFIER, "X", outputs, domain=DOMAIN, **trees)], [value("X", x)], ["S"], domains=[DOMAIN])
+        assert ms.load_onnx(made)(x).shape == (5, 2)
 
 
 # --- trees with leaves apart
