@@ -9,7 +9,7 @@ from typing import Any
 
 from metasched.graph.code.archive import to_bytes
 from metasched.graph.code.choices import Choice, ScheduleOrigin
-from metasched.graph.code.default_choice import default_choice
+from metasched.graph.code.default_choice import default_choice, is_tiny
 from metasched.graph.code.task_code import compile_task
 from metasched.ir.program import Program
 from metasched.ir.source import settings_from_json
@@ -27,11 +27,23 @@ _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 @dataclass(frozen=True)
 class WantedCode:
-    """Machine code to be made: a program, a schedule where one is chosen, and strides where there are gaps."""
+    """Machine code to be made: a program, a schedule where one is chosen, and strides where there are gaps; and how
+    often loops are taken to run it in a call.
+    """
 
     program: Program
     choice: Choice | None
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    runs: int = 1
+
+    def chosen(self, target: Target) -> Choice:
+        """The schedule that is chosen, or by default."""
+        return self.choice or default_choice(self.program, target, self.runs)
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether by default it runs as it is written, as `default_choice` has it."""
+        return is_tiny(self.program, self.runs)
 
 
 def request(wanted: WantedCode, target: Target) -> Message:
@@ -43,6 +55,7 @@ def request(wanted: WantedCode, target: Target) -> Message:
         "params": program.params,
         "target": str(target),
         "strides": strides,
+        "runs": wanted.runs,
     }
     if choice is not None:
         trace = None if choice.trace is None else str(choice.trace)
@@ -76,7 +89,7 @@ class TaskBuilder(Worker):
             trace = None if body["trace"] is None else Trace.parse(body["trace"])
             choice = Choice(trace, ScheduleOrigin(body["origin"]), body["detail"])
         else:
-            choice = default_choice(program, target)
+            choice = default_choice(program, target, body["runs"])
         return Message(MessageKind.DONE, {}, to_bytes(compile_task(program, choice, target, body["strides"])))
 
 

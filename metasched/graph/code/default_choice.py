@@ -18,8 +18,9 @@ from metasched.target import Target
 # A program of no more than so many elements and operations is not worth the whole space, nor tuning: even a guess
 # takes longer to find than a thousand of its calls.
 _MOST_SMALL_OPERATIONS = 50_000
-# No more than so many, a math function counting as what it takes: it runs as it is written, in a microsecond or two.
-_TINY = 2_000
+# No more than so many in all runs of a call, a math function counting as what it takes: it runs as it is written, in a
+# microsecond or two. In loops, too, where it has no more than a few vectors.
+_TINY, _FEW_VECTORS = 2_000, 250
 # What puts loops into vectors and sums into registers. A guess among these takes .03 to .22 s of a core, and its kernel
 # 1/9 to 2/3 of the time of the program as it is written (sums, copies, products of one row, softmax, layer norm).
 _FEW_RULES = "scans,gates,multi_level_tiling,tile_transposition,columns,reduction_lanes,vectorize,unroll"
@@ -28,11 +29,11 @@ _FEW_RULES = "scans,gates,multi_level_tiling,tile_transposition,columns,reductio
 _RULES_TO_PACK = "scans,gates,multi_level_tiling,packing,tile_transposition,columns,reduction_lanes,vectorize,unroll"
 
 
-def default_choice(program: Program, target: Target) -> Choice:
+def default_choice(program: Program, target: Target, runs: int = 1) -> Choice:
     """The guess, that by a few rules where the program is small; or as it is written, where it is tiny, or no schedule
-    of the rules can be run.
+    of the rules can be run. A call is taken to run it `runs` times.
     """
-    if _size(program) + _math_cost(program.func.body) <= _TINY:
+    if is_tiny(program, runs):
         return Choice(None, ScheduleOrigin.AS_WRITTEN)
     from metasched.search.guesses.guess import guess  # a start from the cache has no use for it
 
@@ -58,6 +59,12 @@ def load_guess_data() -> None:
 def is_small(program: Program) -> bool:
     """Whether a program's schedule matters too little to look for one in the whole space."""
     return _size(program) <= _MOST_SMALL_OPERATIONS
+
+
+def is_tiny(program: Program, runs: int = 1) -> bool:
+    """Whether a program runs as it is written, as that takes too little to look for a schedule at all."""
+    taken = _size(program) + _math_cost(program.func.body)
+    return taken <= _FEW_VECTORS or taken * runs <= _TINY
 
 
 def _rules(program: Program) -> str | None:

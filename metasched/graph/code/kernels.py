@@ -10,7 +10,7 @@ from metasched.graph.code.builder_worker import WantedCode
 from metasched.graph.code.building import BuilderProcesses, most_builders
 from metasched.graph.code.cache import CodeCache
 from metasched.graph.code.choices import Choice, Choices, ScheduleOrigin
-from metasched.graph.code.default_choice import default_choice, is_small
+from metasched.graph.code.default_choice import is_small, is_tiny
 from metasched.graph.code.owned_files import code_key, is_time_to_look
 from metasched.graph.code.step_code import TaskCode
 from metasched.graph.code.task_code import compile_task
@@ -54,12 +54,14 @@ def kernels(
     Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
     """
     cache = CodeCache.open() if cache is None else cache
-    graph = flat(graph).graph
+    flattened = flat(graph)
+    graph, runs = flattened.graph, flattened.runs_in_loops()
     programs = {task: nodes[0].program for task, nodes in graph.tasks.items()}
-    wanted = {
-        key: WantedCode(programs[kernel.task], choices.get(kernel.task), kernel.pitched_strides(programs[kernel.task]))
-        for key, kernel in graph.kernels.items()
-    }
+    wanted = {}
+    for key, kernel in graph.kernels.items():
+        program = programs[kernel.task]
+        strides = kernel.pitched_strides(program)
+        wanted[key] = WantedCode(program, choices.get(kernel.task), strides, runs[kernel.task])
     keys = {key: _cache_key(key, one, target) for key, one in wanted.items()}
     found = {key: code for key in wanted if (code := cache.get(keys[key])) is not None}
     missing = {key: one for key, one in wanted.items() if key not in found}
@@ -74,8 +76,7 @@ def kernels(
             own.build(missing, target, store_code)
     else:
         for key, one in missing.items():
-            choice = one.choice or default_choice(one.program, target)
-            store_code(key, compile_task(one.program, choice, target, one.strides))
+            store_code(key, compile_task(one.program, one.chosen(target), target, one.strides))
     if any(is_time_to_look(keys[key]) for key in missing):
         cache.remove_oldest()
     return {key: _set_origin(found[key], one.choice) for key, one in wanted.items()}
@@ -96,5 +97,6 @@ def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:
     choice = wanted.choice
     targets = str(target), str(target.runnable_here())  # that of a call, and that of what is computed of constants
     if choice is None:
-        return code_key(kernel, ScheduleOrigin.GUESS.value, repr(core_of(target)), *targets)
+        often = () if wanted.is_tiny == is_tiny(wanted.program) else ("often",)
+        return code_key(kernel, ScheduleOrigin.GUESS.value, repr(core_of(target)), *often, *targets)
     return code_key(kernel, str(choice.trace), *targets)

@@ -128,6 +128,11 @@ class FlatGraph:
             runs *= loop.assumed_steps
         return runs
 
+    def runs_in_loops(self) -> dict[str, int]:
+        """How often loops are taken to run a node of each task in a call, by its key: that of which they do most."""
+        of_nodes = {id(node): self.assumed_runs(n) for n, node in enumerate(self.graph.nodes)}
+        return {key: max(of_nodes[id(node)] for node in nodes) for key, nodes in self.graph.tasks.items()}
+
 
 class JoinedConstants(Mapping[str, Array]):
     """Constants of several graphs, which are asked for an array when somebody looks at it."""

@@ -3,13 +3,14 @@
 Each step of a loop looks at the next best box of each class, and picks it unless it overlaps one that was picked.
 Scores stay as they are: the best of those that no step has looked at is known for each block of them, and a step looks
 through one block for its box and for what is best in it from then on. The loop ends as no class has room and a box any
-more. Results have room for as many boxes as there may be.
+more, and goes on in another one where there may be many, whose room is larger. Results have room for as many boxes as
+there may be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.loops.building import LoopFrame, StepResults, add_loop
 from metasched.graph.node_helpers.known_elements import known_elements
 from metasched.graph.node_types.gathering import is_inside
+from metasched.graph.node_types.padding import pad_tensor
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import declare_buffer, place_within, real
@@ -32,6 +34,8 @@ Results = tuple[GraphValue, ...]
 _COORDINATES = 4
 # Nothing has this score: what was looked at, or is not good enough.
 _GONE = "-inf"
+# Room for the boxes that are picked, at first, and how many times as much there is then.
+_FIRST_ROOM, _MORE_ROOM = 64, 4
 # The scores of a vector, and how often a step goes through those of a block, and once through what is best in blocks.
 _VECTOR, _LOOKED_THROUGH = 16, 3
 _LOWEST = float(np.finfo(np.float32).min)
@@ -116,33 +120,60 @@ def _pick_one_by_one(site: NodeSite, given: _Boxes) -> _Picked:
     def begin(value: float, type_: ValueType) -> GraphValue:
         return site.constant(np.full(type_.shape, value, type_.dtype.numpy))
 
-    states = [
+    rooms = list(_rooms(given.most))
+    states: Sequence[GraphValue] = [
         best,
         begin(np.inf, given.each()),
         begin(-1, given.each(dtype=DType.I32)),
-        begin(0, given.each(_COORDINATES, given.most)),
-        begin(0, given.each(given.most, dtype=DType.I32)),
+        begin(0, given.each(_COORDINATES, rooms[0])),
+        begin(0, given.each(rooms[0], dtype=DType.I32)),
         begin(0, given.each(dtype=DType.I64)),
     ]
 
     def step(_: str, __: GraphValue, states: Sequence[GraphValue], ___: Sequence[GraphValue]) -> StepResults:
         best, score, box = _next_best(site, given, states[:3])
         corners, picked, number = _pick_apart(site, given, (score, box), states[3:])
-        left = f"i32(1) if A[b, c] > {_GONE} and K[b, c] < {given.most} else i32(0)"
-        goes_on = site.single(
-            [
-                "T: i32[1]",
-                f"T[z] = max[b < {given.sizes[0]}, c < {given.sizes[1]}]({left})",
-                "Y[] = T[0] > 0",
-            ],
-            ValueType(DType.BOOL, ()),
-            A=score,
-            K=number,
-        )
+        goes_on = _is_one_left(site, given, score, number, picked.shape[2])
         return StepResults([best, score, box, corners, picked, number], [], goes_on)
 
-    found = add_loop(site, LoopFrame(states, most=given.sizes[2]), step).states
-    return _Picked(found[4], found[5])
+    for room in rooms:
+        best, score, box, corners, picked, number = states
+        more = room - picked.shape[2]
+        corners, picked = (
+            pad_tensor(site, corners, {3: (0, more)}, None),
+            pad_tensor(site, picked, {2: (0, more)}, None),
+        )
+        condition = _is_one_left(site, given, score, number, room)
+        begun = [best, score, box, corners, picked, number]
+        states = add_loop(site, LoopFrame(begun, most=given.sizes[2], condition=condition), step).states
+    return _Picked(states[4], states[5])
+
+
+def _rooms(most: int) -> Iterator[int]:
+    """For how many boxes of a class there is room in each of some loops: a step goes through all of it."""
+    room = _FIRST_ROOM
+    while 2 * room < most:
+        yield room
+        room *= _MORE_ROOM
+    yield most
+
+
+def _is_one_left(site: NodeSite, given: _Boxes, score: GraphValue, number: GraphValue, room: int) -> GraphValue:
+    """Whether a class has a box that no step looked at, and room for it. As soon as one has no room more steps would
+    lose its boxes, unless it is to have no more.
+    """
+    full = 2 if room < given.most else 0
+    of_class = f"i32({full}) if K[b, c] >= {room} else i32(1) if A[b, c] > {_GONE} else i32(0)"
+    return site.single(
+        [
+            "T: i32[1]",
+            f"T[z] = max[b < {given.sizes[0]}, c < {given.sizes[1]}]({of_class})",
+            "Y[] = T[0] == 1",
+        ],
+        ValueType(DType.BOOL, ()),
+        A=score,
+        K=number,
+    )
 
 
 def _next_best(
@@ -181,7 +212,8 @@ def _pick_apart(
 
     `states` are the same without it.
     """
-    (score, box), (corners, picked, number), most = next_, states, given.most
+    (score, box), (corners, picked, number) = next_, states
+    room = picked.shape[2]
     widths = [
         f"max(min(Q[b, c, {k + 2}], D[b, c, {k + 2}, s]) - max(Q[b, c, {k}], D[b, c, {k}, s]), 0.0)" for k in (0, 1)
     ]
@@ -192,13 +224,13 @@ def _pick_apart(
     stages = [
         declare_buffer("Q", given.each(_COORDINATES)),
         f"Q[b, c, k] = C[b, k, {place_within('X[b, c]', given.sizes[2])}]",
-        declare_buffer("U", given.each(most)),
+        declare_buffer("U", given.each(room)),
         f"{common} = {widths[0]} * {widths[1]}",
         declare_buffer("O", given.each(dtype=DType.I32)),
         # Places that nothing is in have boxes of no size, which overlap none.
-        f"O[b, c] = max[s < {most}](i32(1) if {overlaps} else i32(0))",
+        f"O[b, c] = max[s < {room}](i32(1) if {overlaps} else i32(0))",
         declare_buffer("Z", given.each(dtype=DType.I64)),
-        f"Z[b, c] = K[b, c] if A[b, c] > {_GONE} and O[b, c] == 0 and K[b, c] < {most} else -1",
+        f"Z[b, c] = K[b, c] if A[b, c] > {_GONE} and O[b, c] == 0 and K[b, c] < {room} else -1",
         "F[b, c, k, s] = Q[b, c, k] if s == Z[b, c] else D[b, c, k, s]",
         "J[b, c, s] = X[b, c] if s == Z[b, c] else I[b, c, s]",
         "N[b, c] = K[b, c] + (1 if Z[b, c] >= 0 else 0)",

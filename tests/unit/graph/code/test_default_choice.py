@@ -69,3 +69,11 @@ def test_a_small_transposition_is_in_tiles(rows: int, columns: int) -> None:
 def test_rows_of_a_small_running_sum_go_on_from_one_another() -> None:
     text = "program run(A: f32[24, 48]) -> Y: f32[24, 48]:\n    Y[i < 24, j] = sum[k < 24 if k <= i](A[k, j])\n"
     assert "carry" in str(default_choice.default_choice(ms.parse_program(text), ms.Target.detect()).trace)
+
+
+def test_a_tiny_program_that_a_loop_runs_often_is_in_vectors() -> None:
+    tiny, target = ms.parse_program(SUMS, C=16), ms.Target.detect()
+    once, often = (default_choice.default_choice(tiny, target, runs) for runs in (1, 100))
+    assert (once.origin, often.origin) == (ScheduleOrigin.AS_WRITTEN, ScheduleOrigin.GUESS)
+    few = ms.parse_program(SUMS, C=2, N=10)
+    assert default_choice.default_choice(few, target, 1000).origin is ScheduleOrigin.AS_WRITTEN

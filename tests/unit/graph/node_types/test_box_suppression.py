@@ -121,3 +121,15 @@ def test_scores_stay_as_they_are_and_are_looked_through_in_blocks(count: int) ->
     states = [line for line in str(network.optimised).splitlines() if " begins as " in line]
     assert len(states) == 6
     assert not any(str(count) in line for line in states)
+
+
+@pytest.mark.parametrize("most", [3, 7, 10**6])
+def test_many_boxes_of_some_classes_are_picked_in_loops_of_more_and_more_room(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that has no room keeps its boxes for the next loop, and others go on there."""
+    monkeypatch.setattr("metasched.graph.node_types.box_suppression._FIRST_ROOM", 2)
+    boxes, scores = random_boxes(2, 60), random_scores(2, 3, 60)
+    scores[0, 1] -= 0.9
+    made = run("NonMaxSuppression", boxes, scores, np.int64([most]), np.float32([0.3]), np.float32([0]), constants=(2,))
+    np.testing.assert_array_equal(made, expected(boxes, scores, most, 0.3, 0))
