@@ -233,10 +233,12 @@ class _Transferring:
         self._rounds = _VARYING_ROUNDS if least_cycles(space.program.func, target, core) >= _LONG_CYCLES else 1
 
     def alike(self, neighbours: Sequence[Neighbour], knowledge: Knowledge) -> Sequence[Neighbour]:
-        """Of neighbours those that had the same choice of a tensor intrinsic first as there is here; all, if none had.
+        """Of neighbours that the target can run those that had the same choice of a tensor intrinsic first as there is
+        here; all, if none had.
 
-        What was found without tiles, say, knows no numbers of them, nor how they compare.
+        What was found without tiles, say, knows no numbers of them, nor how they compare, and with tiles not of dots.
         """
+        neighbours = [near for near in neighbours if self._can_run(near)]
         by_choice: dict[str | None, list[Neighbour]] = {}
         for near in neighbours:
             decided = (address for address, _ in near.entry.structure)
@@ -250,6 +252,11 @@ class _Transferring:
             return neighbours
         offered = knowledge.first_intrinsic_choice(map(self._roles.general_address, legal.structure))
         return by_choice.get(offered, neighbours)
+
+    def _can_run(self, near: Neighbour) -> bool:
+        """Whether the target has what the tensor intrinsics of a neighbour need."""
+        taken = (intrinsics().get(decision) for _, decision in near.entry.structure if isinstance(decision, str))
+        return all(self._target.has(feature) for one in taken if one is not None for feature in one.features)
 
     def transfer_all(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, TransferredDecisions | str]]:
         """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough

@@ -426,6 +426,20 @@ DENSE = "program dense(A: u8[{m}, 512], const B: i8[512, 512]) -> Y: i32[{m}, 51
 DENSE += "    Y[i, o] = sum[k](i32(A[i, k]) * i32(B[k, o]))\n"
 
 
+HALVES = "program dense(A: bf16[96, 512], const B: bf16[512, 512]) -> Y: f32[96, 512]:\n"
+HALVES += "    Y[i, o] = sum[k](f32(A[i, k]) * f32(B[k, o]))\n"
+
+
+def test_what_was_found_with_an_instruction_that_the_target_lacks_is_no_neighbour() -> None:
+    def taken(target: ms.Target) -> set[Decision]:
+        space = ms.space(ms.parse_program(HALVES), target=target)
+        found = transferred_into(space, shipped(), target, DEFAULT_CORE)
+        return {option for one in found for _, option in one.neighbour.entry.structure}
+
+    assert "tile_bf16_amx" in taken(SAPPHIRE)
+    assert "tile_bf16_amx" not in taken(SAPPHIRE.without({"amx-tile", "amx-bf16"}))
+
+
 @pytest.mark.parametrize(
     ("rows", "features", "taken"),
     [
