@@ -33,6 +33,8 @@ Its files, in reading order:
 - `reuse_between_statements`: The statements of a program over a population, each with what those before it have left in
   the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
+- `shared_loads`: Loads that straight code makes once for several uses, such as those of windows that overlap, over a
+  population
 - `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
 - `prefetched`: How much longer lines take to come where prefetchers do not bring them in time, over a population
 - `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it
