@@ -55,7 +55,7 @@ class Core:
         asked_condition: instructions of a condition of reads, for all that depend on it.
         redirected_read: instructions of a read of one element under a condition.
         masked_read: instructions of a read of a vector under a condition.
-        lane_mask: more instructions of a condition of vectors where lanes differ.
+        lane_mask: more instructions of one where lanes differ.
         transfer: cycles of an accumulator that is loaded and stored again.
         window: instructions that are seen ahead.
         shuffle: cycles in which the lanes of a vector are halved.
