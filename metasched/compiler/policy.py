@@ -19,9 +19,6 @@ _RESERVED_REGISTERS = 1
 _OPERAND_REGISTERS = 3
 # What addresses and the order of instructions take besides.
 _SPARE_REGISTERS = 2
-# The share of the vector registers that values of one array in memory are kept in for the next use: one used later is
-# cheaper to read again than to spill.
-REMEMBERED_PER_REGISTER = 0.5
 
 # Imperfect tiles: for so many guards there are cases of whole and partial tiles, of each guard two.
 SPECIALISED_GUARDS = 2

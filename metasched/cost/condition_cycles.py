@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
-from metasched.cost.conditions import Condition, IsNegative, IsZero, comparisons_in, loops_in
+from metasched.cost.conditions import Condition, IsNegative, loops_in
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array, Ranges
-from metasched.cost.index import Atom
-from metasched.cost.shared_loads import shared_load_shares
 from metasched.cost.shares import Flags, Shares
 from metasched.cost.statement import StatementView, cache_per_view
 from metasched.support.data_classes import dataclass
@@ -152,78 +150,32 @@ def gated_reads(view: StatementView) -> tuple[Array, Array]:
     """Instructions that conditions on reads add to an instance, and reads that it has not where they are known not to
     hold.
 
-    A read of one element under a condition is from another address where it does not hold; a vector has a mask, and
-    what is asked for it is asked once: a bound on rows for all columns of unrolled code.
+    A read of one element under a condition is from another address where it does not hold; a vector has a mask, which
+    has to be computed where lanes differ. Neighbouring vectors of unrolled code share a condition.
     """
     statement, core, held = view.statement, view.core, view.tile.held > 0
     instructions = left_out = view.full(0.0)
     if not statement.gates:
         return instructions, left_out
-    shared = shared_load_shares(view)
-    asked = _AskedConditions(view)
+    neighbours = np.where(held, 1.0, np.maximum(view.vector.strips / view.vector.steps, 1.0))
     for gate, of_lanes in zip(statement.gates, view.decided_by_lanes, strict=True):
         share = view.shares.copy_shares(gate.condition)
         if not np.count_nonzero(share.evaluated) and not np.count_nonzero(share.excluded):
             continue
-        of_vectors = np.zeros(view.rows, np.bool_)
+        by_lane = statement.vector is not None and statement.vector in loops_in(gate.condition)
         for n in gate.reads:
             if statement.accesses[n].is_register:
                 continue
-            reads = np.where(held, view.tile.vectors[n] / view.tile.operations, view.loads_of_one[n])
-            single = (view.steps[n] == 0) | (statement.vector is None)
-            each = np.where(single, core.redirected_read, core.masked_read * shared[n])
-            instructions = instructions + reads * share.evaluated * each
+            of_tile = view.tile.vectors[n] / view.tile.operations
+            reads = np.where(held, of_tile, view.loads_of_one[n])
+            single = statement.vector is None or view.steps[n] == 0
+            each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)
+            # Lanes that are known to run have no mask.
+            each = np.where(of_lanes & (view.steps[n] > 1), 1.0, each)
+            instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
             instructions = instructions + held * single * (share.evaluated > 0) * _register_moves(view)
-            left_out = left_out + reads * shared[n] * share.excluded
-            of_vectors |= ~single
-        if np.count_nonzero(of_vectors):
-            instructions = instructions + of_vectors * asked.count_instructions(gate.condition, of_lanes)
+            left_out = left_out + reads * share.excluded
     return instructions, left_out
-
-
-class _AskedConditions:
-    """Instructions for the conditions of a statement's reads of vectors, each of which is asked once."""
-
-    def __init__(self, view: StatementView) -> None:
-        self._view = view
-        self._known: set[tuple[object, ...]] = set()
-
-    def count_instructions(self, condition: Condition, of_lanes: Flags) -> Array:
-        """Those of an instance, but for what is asked already: `of_lanes` says where lanes decide, as the compiler
-        knows.
-
-        Bounds on one index are asked together, once for each of its values in straight code, and outside of the loops
-        that do not move it.
-        """
-        view, core, found = self._view, self._view.core, self._view.full(0.0)
-        for bounds in self._new_bounds(condition):
-            index = bounds[0].value
-            by_lane = view.statement.vector is not None and view.statement.vector in index.loops
-            each = core.asked_condition + np.where(of_lanes, 0.0, core.lane_mask if by_lane else 0.0)
-            asked = view.shares.asked_copies(index, [view.shares.copy_shares(bound) for bound in bounds])
-            found = found + asked * each / (view.copies * self._iterations_inside(bounds[0]))
-        return found
-
-    def _new_bounds(self, condition: Condition) -> Iterator[list[IsNegative | IsZero]]:
-        """The bounds of a condition by what loops add to their index, but for those that were there before."""
-        groups: dict[frozenset[Atom], list[IsNegative | IsZero]] = {}
-        for bound in comparisons_in(condition):
-            groups.setdefault(frozenset(term.atom for term in bound.value.terms), []).append(bound)
-        for atoms, bounds in groups.items():
-            key = (atoms, *(bound.value.constant for bound in bounds))
-            if key not in self._known:
-                self._known.add(key)
-                yield bounds
-
-    def _iterations_inside(self, bound: IsNegative | IsZero) -> Array:
-        """Iterations of the loops that are no straight code, inside of all those that move a bound."""
-        view, inside = self._view, self._view.full(1.0)
-        still = np.ones(view.rows, np.bool_)
-        for loop in reversed(range(view.statement.depth)):
-            rolled = view.unrolled[loop] == 0
-            still &= ~(rolled & view.shares.moves(bound, loop))
-            inside = np.where(still & rolled, inside * view.strips[loop], inside)
-        return inside
 
 
 def _register_moves(view: StatementView) -> Array:

@@ -67,17 +67,6 @@ def loops_in(condition: Condition) -> frozenset[int]:
     return condition.value.loops
 
 
-def comparisons_in(condition: Condition) -> Iterator[IsNegative | IsZero]:
-    """The comparisons of indices with zero that a condition is made of."""
-    if isinstance(condition, Negation):
-        yield from comparisons_in(condition.of)
-    elif isinstance(condition, Conjunction):
-        for each in condition.of:
-            yield from comparisons_in(each)
-    elif not isinstance(condition, DataCondition):
-        yield condition
-
-
 def condition_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Condition:
     """A boolean expression over the loops named in `loop_of` (name to depth); its sizes go into `table`."""
     if isinstance(expr, Const):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.footprint import PAGE, Array, Footprint, Levels, Mask, flat_step, take_level
-from metasched.cost.shared_loads import distinct_load_shares
 from metasched.cost.statement import StatementView
 from metasched.target import CACHE_LINE
 
@@ -182,8 +181,7 @@ def unprefetched_cycles(view: StatementView, access: int) -> Array:
         np.minimum(take_level(footprint.run, level) * place.element_bytes, core.stream_bytes)
         for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
     )
-    loads = view.tile.vectors[access] * distinct_load_shares(view)[access]
-    vectors = np.maximum(loads * view.target.vector_bits / 8, 1.0)
+    vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
     operations = np.where(view.tile.held > 0, view.tile.operations * CACHE_LINE / vectors, 1.0) * view.instructions
     waits = np.maximum(core.line_latency * operations / core.window / CACHE_LINE - 1.0 / core.l3_bytes, 0.0)
     return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))

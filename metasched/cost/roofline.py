@@ -20,7 +20,6 @@ from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import Array, flat_positions, flat_step, take_level
 from metasched.cost.handed_on import waits_for_stores
 from metasched.cost.prefetched import l3_slowdown, memory_slowdown, unprefetched_cycles
-from metasched.cost.shared_loads import shared_load_shares
 from metasched.cost.statement import StatementView, cache_per_view, total
 from metasched.cost.statement_loops import Flags
 from metasched.ir.nodes import LoopKind, Reducer
@@ -107,10 +106,9 @@ def _instance_issue(view: StatementView) -> Issue:
     held = view.tile.held > 0
     # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
     loose = view.full(float(view.statement.reduces and not view.in_tiles) + view.statement.positions)
-    shares = shared_load_shares(view)
     for n in view.reads():
-        loose = loose + view.loads_of_one[n] * shares[n]
-    loads = np.where(held, _tile_loads(view) / running_operations(view), loose)
+        loose = loose + view.loads_of_one[n]
+    loads = np.where(held, view.tile.loads / running_operations(view), loose)
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + view.statement.positions)
@@ -119,17 +117,6 @@ def _instance_issue(view: StatementView) -> Issue:
         stores,
         _instructions_inside(view, view.instructions) + loads + stores + gated,
     )
-
-
-def _tile_loads(view: StatementView) -> Array:
-    """Loads of a register tile, less what straight code around it has loaded before."""
-    tile, reads, shares = view.tile, view.reads(), shared_load_shares(view)
-    if not np.count_nonzero(shares < 1.0):
-        return tile.loads
-    kept = total([tile.vectors[n] for n in reads])
-    anew = total([tile.vectors[n] * shares[n] for n in reads])
-    found: Array = np.where(tile.loads > kept, tile.loads, tile.loads - kept + anew)
-    return found
 
 
 def _tail_cycles(view: StatementView, moved: Array, reloaded: Flags) -> Array:
@@ -148,7 +135,7 @@ def _port_cycles(view: StatementView, issue: Issue, reloaded: Flags) -> Array:
     core = view.core
     # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
     loads = issue.loads + _second_line_loads(view) + np.where(reloaded, issue.stores, 0.0)
-    moving = np.maximum(loads / core.loads, issue.stores / core.stores) * _width_share(view)
+    moving = np.maximum(loads / core.loads, issue.stores / core.stores)
     ports = np.maximum(moving, issue.issued / _issue_width(view, issue.issued))
     cycles: Array = np.maximum(ports, separate_broadcasts(view) / core.broadcasts)
     return cycles
@@ -229,29 +216,12 @@ def issue_cycles(view: StatementView) -> Array:
         again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
         computed = _instructions_inside(view, operations.instructions)
         each: Array = computed + operations.conversions * again + shuffles(view)
-        return each * _width_share(view) / view.core.operations
+        return each / view.core.operations
     cycles = view.full(view.core.throughput(tensor.intrinsic))
     for n in () if tensor.intrinsic.tiles else view.reads():
         single, loaded = view.loads_of_one[n], np.minimum(tile.vectors[n] / tile.operations, _shared_loads(view, n))
         cycles = cycles + np.where(single > 1, np.where(tile.held > 0, loaded, single), 0.0)
     return cycles
-
-
-@cache_per_view
-def _width_share(view: StatementView) -> Array:
-    """The share of a whole vector's time that the units take for one of a statement's vectors, on average."""
-    whole, undivided = view.target.vector_bits, view.core.undivided_bits
-    if whole <= undivided or view.statement.vector is None or view.statement.tensor is not None:
-        return view.full(1.0)
-
-    def share(lanes: Array) -> Array:
-        bits: Array = lanes * (8.0 * view.statement.computed_bytes)
-        return np.clip(bits, undivided, whole) / whole
-
-    lanes, steps = view.vector.lanes, view.vector.steps
-    rest = view.vector.extent - (steps - 1.0) * lanes
-    found: Array = ((steps - 1.0) * share(lanes) + share(np.exp2(np.ceil(np.log2(rest))))) / steps
-    return found
 
 
 def _shared_loads(view: StatementView, access: int) -> Array:

@@ -7,7 +7,6 @@ two numbers for which that is so, of which that of terms is a multiple of their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,16 +105,6 @@ class Shares:
         found = self._in_copies.get(id(condition))
         if found is None:
             found = self._in_copies[id(condition)] = self._known_copies(condition)
-        return found
-
-    def asked_copies(self, index: Index, shares: Sequence[CopyShares]) -> Array:
-        """For how many values of an index in unrolled copies some of the conditions on it, whose `shares` are given,
-        are evaluated: they are asked once for each value, whatever other loops make copies."""
-        copies = self._index_parts(index).copies
-        step = np.maximum(copies.span / np.maximum(copies.number - 1.0, 1.0), 1.0)
-        number = copies.span / step + 1.0
-        asked = number * sum(share.evaluated for share in shares)
-        found: Array = np.minimum(asked, number)
         return found
 
     def moves(self, condition: Condition, loop: int) -> Flags:

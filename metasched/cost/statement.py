@@ -278,7 +278,7 @@ class StatementView(StatementLoops):
 
     # --- registers
 
-    def places(self, access: int) -> Array:
+    def _access_places(self, access: int) -> Array:
         """(levels, rows) at how many places an access is made: no more than its loops have iterations.
 
         What it reaches from the first to the last may be more, where it moves by more than one.
@@ -327,7 +327,7 @@ class StatementView(StatementLoops):
         """Loads that the tile of an access takes: whole vectors, broadcasts, single lanes, or rows of tiles."""
         if self.operands:
             return take_level(self.operands[access], place) * self.loads_of_one[access]
-        places = take_level(self.places(access), place)
+        places = take_level(self._access_places(access), place)
         elements = np.minimum(
             take_level(self.footprints[access].elements * self._repeated_loads(access), place), places
         )

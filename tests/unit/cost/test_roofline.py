@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.cost.core import DEFAULT_CORE, default_core
+from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.expectation import expectation_of, stage_views
 from metasched.cost.features import NAMES, features_of
 from metasched.cost.roofline import shuffles
@@ -308,20 +308,3 @@ def test_rows_that_are_packed_in_groups_are_a_few_loads_and_shuffles() -> None:
     view = stage_views(sch.func, AVX512)[0]
     assert float(shuffles(view)[0]) == 2.0
     assert float(view.loads_of_one[1][0]) == 4.0
-
-
-ZEN_4 = ms.Target("znver4", AVX512.features, 1, 32 << 10, 1 << 20, 32 << 20)
-
-
-@pytest.mark.parametrize(("target", "times"), [(ZEN_4, 1.0), (AVX512, 2.0)], ids=["halves", "whole"])
-def test_where_units_are_half_as_wide_vectors_of_half_the_lanes_take_half_the_time(
-    target: ms.Target, times: float
-) -> None:
-    def taken(lanes: int) -> float:
-        sch = ms.Schedule(ms.parse_program("program p[N=4096](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] * A[i] + A[i]"))
-        (i,) = sch.get_loops(sch.get_block("B"))
-        sch.vectorize(i, lanes=lanes)
-        features = features_of(sch.func, target, default_core(target))
-        return exp2(float(features[NAMES.index("s0.operation_cycles")])) - 1.0
-
-    assert taken(8) == pytest.approx(times * taken(16), rel=0.01)

@@ -38,7 +38,6 @@ from metasched.compiler.cpu.emit.text import INLINE, Place
 from metasched.compiler.cpu.emit.transposed_loads import find_lane_units, join_runs, run_length, transpose_rows
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
-from metasched.compiler.policy import REMEMBERED_PER_REGISTER
 from metasched.dtypes import INDEX, DType
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import BinOp, Expr
@@ -46,6 +45,9 @@ from metasched.target import CACHE_LINE
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _MOST_HOISTED_LOADS = 12
+# The share of the vector registers that values of one array in memory are kept in for the next use: one used later is
+# cheaper to read again than to spill.
+_REMEMBERED_PER_REGISTER = 0.5
 # Values of a transposition that are kept: those of one strip of lanes, in all iterations of the largest tiles.
 _MOST_TRANSPOSED_VALUES = 256
 
@@ -143,7 +145,7 @@ class Memory(Addresses):
     def _most_remembered(self, storage: ArrayPointer) -> int:
         if storage.array.kind is ArrayKind.REGISTER:
             return storage.array.size
-        return int(REMEMBERED_PER_REGISTER * self.arith.native.registers)
+        return int(_REMEMBERED_PER_REGISTER * self.arith.native.registers)
 
     def load_rows(self, array: str, index: Expr, count: int, stride: int) -> SSAValue:
         """Lanes of `count` rows, `stride` elements apart, side by side: the first of each row, then the second, ...
