@@ -16,8 +16,9 @@ def test_of_a_long_chain_of_stages_fewer_structures_are_looked_at() -> None:
 
 
 def chain(stages: int) -> str:
-    """A program each of whose stages chooses between the one before it and a larger number."""
-    steps = [f"T{n}[i] = T{n - 1}[i] * A[i] if T{n - 1}[i] < 4.0 else T{n - 1}[i]" for n in range(1, stages)]
+    """A program each of whose stages chooses between the one before it, from behind, and a larger number."""
+    befores = (f"T{n}[4095 - i]" for n in range(stages - 1))
+    steps = [f"T{n}[i] = {at} * A[i] if {at} < 4.0 else {at}" for n, at in enumerate(befores, start=1)]
     lines = ["T0[i] = A[i] * 2.0", *steps, f"Y[i] = T{stages - 1}[i] + A[i]"]
     declared = [f"T{n}: f32[4096]" for n in range(stages)]
     return "\n    ".join(["program p(A: f32[4096]) -> Y: f32[4096]:", *declared, *lines])
