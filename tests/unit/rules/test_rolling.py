@@ -10,7 +10,7 @@ import metasched as ms
 from metasched import operators
 from metasched.cost.features import FeatureProgram, features_of
 from metasched.ir.printer import print_func
-from tests.support.rulework import correct, reasons, rule
+from tests.support.rulework import TARGET, correct, reasons, rule
 from tests.support.targets import AVX512
 
 BLUR = """
@@ -109,7 +109,7 @@ def test_rows_that_are_all_near_have_no_windows() -> None:
     """Places in a window are remainders, and take longer to find than rows that the first cache holds."""
     expected = "all rows that it reads fit into the first cache together"
     assert reasons(BLUR, rule("rolling")(tiny=0))["down"] == expected
-    rows = AVX512.l1 // 2 // (4 * 19)
+    rows = TARGET.l1 // 2 // (4 * 19)
     for height, found in ((rows - 2, True), (rows - 1, False)):
         text = BLUR.replace("H=13", f"H={height}")
         assert (reasons(text, rule("rolling")(tiny=0)).get("down") == expected) is found
