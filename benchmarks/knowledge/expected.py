@@ -13,6 +13,7 @@ import multiprocessing
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -47,17 +48,29 @@ _PROPOSED = 48
 _NEAR_BEST = 1.06
 
 
-def expected_entries(size: AnySize, target: Target, known: Knowledge, seeds: int) -> list[Entry]:
+@dataclass(frozen=True)
+class Found:
+    """What is expected of a size: an entry of each structure, and why others were refused, how often."""
+
+    entries: Sequence[Entry]
+    refused: Mapping[str, int]
+
+
+def expected_entries(size: AnySize, target: Target, known: Knowledge, seeds: int) -> Found:
     """The best of each structure that is found for a size, with the time that is expected."""
     program = size.program()
     found: dict[Decisions, Entry] = {}
+    refused: Counter[str] = Counter()
     for trace, seconds in _scored_traces(program, target, known, seeds):
         entry = describe_trace(program, trace, target, seconds)
         if entry is None or (entry.structure in found and found[entry.structure].microseconds <= entry.microseconds):
             continue
-        if _runs(program, trace, target):
+        obstacle = _obstacle(program, trace, target)
+        if obstacle is None:
             found[entry.structure] = entry
-    return list(found.values())
+        else:
+            refused[obstacle] += 1
+    return Found(list(found.values()), refused)
 
 
 def _scored_traces(program: Program, target: Target, known: Knowledge, seeds: int) -> Iterator[tuple[Trace, float]]:
@@ -73,11 +86,12 @@ def _scored_traces(program: Program, target: Target, known: Knowledge, seeds: in
             yield arms.trace_of(one), 2.0 ** -float(score)
 
 
-def _runs(program: Program, trace: Trace, target: Target) -> bool:
+def _obstacle(program: Program, trace: Trace, target: Target) -> str | None:
+    """Why a trace's program does not run on the target, if it does not."""
     try:
-        return obstacle_to(trace.apply_to(program).func, target) is None
-    except ScheduleError:
-        return False
+        return obstacle_to(trace.apply_to(program).func, target)
+    except ScheduleError as error:
+        return error.reason
 
 
 def with_few_structures(found: Sequence[Sequence[Entry]]) -> Iterator[Entry]:
@@ -116,8 +130,11 @@ def main() -> int:
         find = partial(expected_entries, target=target, known=known, seeds=args.seeds)
         for operator in wanted:
             chosen = [s for s in sizes() if s.operator == operator and not _is_known(s, target, known)]
-            entries += (made := list(with_few_structures(list(pool.map(find, chosen)))))
+            found = list(pool.map(find, chosen))
+            entries += (made := list(with_few_structures([of_size.entries for of_size in found])))
             print(f"{operator}: {len(made)} sizes, {len({entry.structure for entry in made})} structures", flush=True)
+            for reason, times in sum((Counter(of_size.refused) for of_size in found), Counter[str]()).most_common():
+                print(f"  refused {times} times: {reason}", flush=True)
     merged = merge_entries(known.entries, entries)
     args.out.write_text(print_entries(merged), encoding="utf-8")
     print(f"{len(merged)} entries in {args.out}")

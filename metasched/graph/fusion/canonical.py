@@ -6,8 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
-from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import dtype_of, map_reads, reads, rewrite_expression, substitute_names
+from metasched.graph.fusion.expressions import (
+    ROUNDING_FUNCTIONS,
+    dtype_of,
+    map_reads,
+    reads,
+    rewrite_expression,
+    substitute_names,
+)
 from metasched.graph.fusion.indices import Extents, decide_comparison, linear_form
 from metasched.graph.fusion.inlining import count_reads, inline_stages, without_copies
 from metasched.graph.fusion.kinds import is_anchor
@@ -33,8 +39,6 @@ from metasched.ir.source import (
 
 # Reciprocals of numbers between this and its own are far from the ends of a float's range.
 _LEAST_DIVISOR = 1e-30
-# What makes a whole number of a fraction: a difference in the last place may become one of a whole number.
-_ROUNDING_FUNCTIONS = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
 
 
 def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
@@ -241,7 +245,7 @@ def _use_reciprocals(stages: Stages) -> Stages:
     """
     made = tuple(
         s
-        if any(isinstance(node, Apply) and node.func in _ROUNDING_FUNCTIONS for node in s.value.walk())
+        if any(isinstance(node, Apply) and node.func in ROUNDING_FUNCTIONS for node in s.value.walk())
         else _multiply_by_reciprocals(s)
         for s in stages.stages
     )

@@ -26,6 +26,8 @@ from metasched.ir.source import (
 E = TypeVar("E", bound=SourceNode)
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
+# What makes a whole number of a fraction: a difference in the last place may become one of a whole number.
+ROUNDING_FUNCTIONS = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
 # Operations of a math function, a division or a root, against an addition: what vector units take for them.
 _FUNCTION_OPERATIONS = 8
 

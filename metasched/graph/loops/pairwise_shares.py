@@ -62,7 +62,7 @@ def _squares(site: NodeSite, scores: GraphValue, classes: int, lines: tuple[Arra
     upper = np.triu_indices(classes, 1)
     pair[upper] = np.arange(len(upper[0]))
     a, b = (site.constant(numbers.astype(dtype.numpy), dtype) for numbers in lines)
-    count, last = len(upper[0]), classes - 1
+    count = len(upper[0])
     matrix = ValueType(dtype, (rows, classes, classes))
     # The probability of the first class of a pair, and that of i against j.
     of_pair = f"min(max(1.0 - sigmoid(S[n, p] * A[p] + B[p]), {_LEAST}), {real(1 - _LEAST)})"
@@ -73,7 +73,7 @@ def _squares(site: NodeSite, scores: GraphValue, classes: int, lines: tuple[Arra
         declare_buffer("R", matrix),
         f"R[n, i, j] = 0.0 if i == j else F[n, {place}] if i < j else 1.0 - F[n, {place}]",
         declare_buffer("D", ValueType(dtype, (rows, classes))),
-        f"D[n, t] = sum[j < {last + 1}](R[n, j, t] * R[n, j, t])",
+        f"D[n, t] = sum[j < {classes}](R[n, j, t] * R[n, j, t])",
         "Y[n, t, j] = D[n, t] if t == j else -R[n, j, t] * R[n, t, j]",
     ]
     return site.single(stages, matrix, S=scores, A=a, B=b, K=site.constant(pair))

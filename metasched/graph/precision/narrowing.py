@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import names_in, reads, rewrite_expression
+from metasched.graph.fusion.expressions import ROUNDING_FUNCTIONS, names_in, reads, rewrite_expression
 from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.precision.products import (
     ProductSum,
@@ -51,8 +51,6 @@ _CHOOSING_REDUCERS = frozenset({Reducer.MAX, Reducer.MIN})
 _FEWEST_TERMS = 4
 # A row so long is worth a reciprocal.
 _ROW_WITH_RECIPROCAL = 16
-# Where a difference in the last place may become one of a whole number.
-_STEPS = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
 
 
 def _adds(stage: Stage) -> bool:
@@ -211,7 +209,7 @@ class _Narrowing:
         """
         *_, (row, extent) = ((None, 0), *self._old.extents(stage).items())
         if extent < _ROW_WITH_RECIPROCAL or any(
-            isinstance(node, Apply) and node.func in _STEPS for node in value.walk()
+            isinstance(node, Apply) and node.func in ROUNDING_FUNCTIONS for node in value.walk()
         ):
             return value
 

@@ -33,6 +33,8 @@ _MOST_FOR_A_WEIGHT = 256
 _FEW_LEAF_WEIGHTS = 1 << 20
 # How many walks there may be for one that is needed, where every target has as many trees.
 _MOST_PADDING = 1.25
+# In place of a tree's one target, where its leaves say nothing, and where they say something of several.
+_NONE, _SEVERAL = -1, -2
 
 
 class Aggregate(Enum):
@@ -211,9 +213,6 @@ def _trees_of_targets(ensemble: Ensemble, trees: Array) -> Array | None:
     sorted_target = target[target >= 0][order]
     out[sorted_target, np.arange(len(own)) - begins[sorted_target]] = own[order]
     return out
-
-
-_NONE, _SEVERAL = -1, -2
 
 
 def _target_of_trees(ensemble: Ensemble) -> Array:
