@@ -42,6 +42,7 @@ Its files, in reading order:
 - `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that
   makes one
 - `worker`: A worker process, forked from `python -m metasched.measure.worker SETTINGS` (`fork_server`)
+- `building`: What builders make for a runner, each request on whichever is free: what is lowered is compiled ahead
 - `runner`: Measuring candidates on this machine: builders compile side by side, then one runner checks and times alone
 - `machines`: On which machines a runner measures: on how many at once, and for which targets
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages

@@ -7,35 +7,29 @@ import queue
 import threading
 import time
 import weakref
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, field, replace
+from concurrent.futures import Future, wait
+from dataclasses import asdict, field
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from metasched.errors import ResourceError
 from metasched.ir.program import Program
+from metasched.measure.building import Building, failure_of
 from metasched.measure.cores import CoreShare, kept_apart, shared_cores
-from metasched.measure.expected_results import MEMORY_HINT, ExpectedResults, memory_for_expected_results
+from metasched.measure.expected_results import ExpectedResults
 from metasched.measure.inputs import Inputs
 from metasched.measure.job import Job, turn_order
-from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
+from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.quiet import TimingTurns
-from metasched.measure.recently_built import RecentlyBuilt
 from metasched.measure.records import (
-    CheckError,
-    Failure,
     Limits,
     Lowered,
     MeasureCandidate,
     Measurement,
     Reason,
     RunnerClosed,
-    WorkerBug,
 )
 from metasched.measure.resources import explaining
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
@@ -44,13 +38,10 @@ from metasched.measure.worker_server import WorkerServer
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
-from metasched.support.started_threads import start_threads
 from metasched.target import Target, TargetError
 
 WORKER_MODULE = "metasched.measure.worker"
-_MOST_PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
 _TICK_S = 0.02  # how often it is seen whether what is built was given up
-_MOST_AHEAD = 64  # codes that are compiled before they are asked for
 # A candidate so many times slower than the best may turn out to be the best: all its code is checked.
 _NEAR_RATIO = 1.05
 _MAX_BATCH = 64  # candidates built before the first of them runs: their machine code is held meanwhile
@@ -133,29 +124,23 @@ class LocalRunner:
         self._cleanup = weakref.finalize(self, folder.close)
         self._server = WorkerServer(settings.worker, self._folder, settings.threads)
         self._share = settings.share
-        self._builders = [self._worker(WorkerRole.BUILDER, f"builder-{n}") for n in range(settings.builders)]
-        self._runner = self._worker(WorkerRole.RUNNER, "runner")
-        self._idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
-        for builder in self._builders:
-            self._idle.put(builder)
-        self._building = ThreadPoolExecutor(settings.builders, "metasched-build")
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._expected = ExpectedResults(
-            self._folder, settings.seed, inputs, self._building.submit, self._request_prepared
-        )
-        self._best: dict[tuple[Any, ...], float] = {}
-        self._built = RecentlyBuilt()
-        self._ahead: OrderedDict[str, Future[Message]] = OrderedDict()  # what is compiled as soon as it is lowered
-        self._wanted: Counter[str] = Counter()  # how many jobs wait for the machine code of what was lowered
-        self._busy: dict[WorkerProcess, object] = {}  # what each is at: a job's future, or code, which several may be
         self._turns = TimingTurns()
         self._closed = threading.Event()
+        builders = [self._worker(WorkerRole.BUILDER, f"builder-{n}") for n in range(settings.builders)]
+        turns = self._turns if self._share is None else None
+        self._building = Building(builders, settings.limits, turns, self._closed)
+        self._runner = self._worker(WorkerRole.RUNNER, "runner")
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._expected = ExpectedResults(
+            self._folder, settings.seed, inputs, self._building.begin, self._building.expected_results
+        )
+        self._best: dict[tuple[Any, ...], float] = {}
         self._lock = threading.Lock()
         self._coordinator = threading.Thread(target=self._coordinate, name="metasched-measure", daemon=True)
         try:
             with explaining("starting workers"):
-                start_threads(self._building, settings.builders)
-                for worker in (*self._builders, self._runner):
+                self._building.start_threads()
+                for worker in self._workers:
                     worker.start()
                 self._coordinator.start()
         except BaseException:
@@ -178,7 +163,7 @@ class LocalRunner:
         candidate = MeasureCandidate(str(program), program.params, trace, target)
         with self._lock:
             self._refuse_if_closed()
-            return self._building.submit(self._lower, candidate)
+            return self._building.begin(self._building.lower, candidate)
 
     def submit(
         self,
@@ -198,9 +183,9 @@ class LocalRunner:
         with self._lock:
             self._refuse_if_closed()
             if code is not None:
-                self._wanted[code] += 1
+                self._building.want(code)
             self._jobs.put(job)
-        future.add_done_callback(lambda _: self._leave(job, code))
+        future.add_done_callback(lambda _: self._building.leave(job, code))
         return future
 
     def _refuse_if_closed(self) -> None:
@@ -226,21 +211,20 @@ class LocalRunner:
 
     def usage(self) -> tuple[WorkerUsage, ...]:
         """What the workers have used so far."""
-        return tuple(worker.usage() for worker in (*self._builders, self._runner))
+        return tuple(worker.usage() for worker in self._workers)
 
     def close(self) -> None:
         """End the workers, whatever they do; measurements under way end with `RunnerClosed`."""
         with self._lock:
             self._closed.set()
             self._jobs.put(None)
-        workers = (*self._builders, self._runner)
-        for worker in workers:
+        for worker in self._workers:
             worker.close()
         self._server.close()
         if threading.current_thread() is not self._coordinator and self._coordinator.ident is not None:
             self._coordinator.join()
-        self._building.shutdown()
-        for worker in workers:
+        self._building.shut_down()
+        for worker in self._workers:
             worker.kill()
         self._cleanup()
 
@@ -251,6 +235,10 @@ class LocalRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def _workers(self) -> tuple[WorkerProcess, ...]:
+        return (*self._building.workers, self._runner)
 
     def _worker(self, role: WorkerRole, name: str) -> WorkerProcess:
         settings = self._settings
@@ -290,7 +278,7 @@ class LocalRunner:
             if not more.future.done():
                 batch.append(more)
                 under_way.append(self._expected.file_of(more.program, more.arithmetic))
-                under_way.append(self._building.submit(self._build, more))
+                under_way.append(self._building.begin(self._building.build, more))
             more = self._next_job(under_way) if len(batch) < _MAX_BATCH else None
         while not all(job.future.done() for job in batch) and wait(under_way, _TICK_S).not_done:
             pass  # what is given up meanwhile is not waited for
@@ -308,72 +296,6 @@ class LocalRunner:
                 self._jobs.put(None)
             return job
 
-    def _lower(self, candidate: MeasureCandidate) -> Lowered:
-        try:
-            with self._builder() as builder:
-                request = Message(MessageKind.LOWER, asdict(candidate))
-                answer = builder.request(request, self._settings.limits.build_s)
-        except WorkerLost as lost:
-            if self._closed.is_set():
-                raise RunnerClosed("the runner was closed while this was lowered") from lost
-            return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT), {"phases": {"build": lost.seconds}})
-        if answer.kind is not MessageKind.DONE:
-            return Lowered(candidate, None, _failure(answer, candidate))
-        code = str(answer.body["code"])
-        lowered = Lowered(candidate, code, None, answer.body, answer.blob)
-        with self._lock:
-            if code not in self._ahead and not self._closed.is_set():
-                self._ahead[code] = self._building.submit(self._compile, lowered)
-                while len(self._ahead) > _MOST_AHEAD:
-                    self._ahead.popitem(last=False)
-        return lowered
-
-    def _compile(self, lowered: Lowered) -> Message:
-        """The machine code of what was lowered, or why there is none. Raises WorkerLost."""
-        with self._builder() as builder, self._interrupting(lowered.code, builder):
-            return builder.request(
-                Message(MessageKind.COMPILE, lowered.body, lowered.text), self._settings.limits.build_s
-            )
-
-    def _code_of(self, job: Job) -> Message:
-        """The machine code of a job, or why there is none. It may have been compiled, or be on its way, since it was
-        lowered.
-        """
-        if job.lowered is None:
-            with self._builder() as builder, self._interrupting(job.future, builder):
-                request = Message(MessageKind.BUILD, asdict(job.candidate))
-                return builder.request(request, self._settings.limits.build_s)
-        with self._lock:
-            ahead = self._ahead.pop(str(job.lowered.code), None)
-        return self._compile(job.lowered) if ahead is None else ahead.result()
-
-    def _build(self, job: Job) -> None:
-        """Compile a candidate on whichever builder is free, unless its machine code is at hand.
-
-        An exception goes to the job's future.
-        """
-        lowered = job.lowered
-        if lowered is not None:
-            job.count(lowered.body.get("phases", {}))
-            job.failure = lowered.failure
-        if job.failure is None:
-            job.artefact = self._built.get(job.candidate)
-        if job.failure is not None or job.artefact is not None:
-            return
-        try:
-            answer = self._code_of(job)
-            if answer.kind is MessageKind.DONE:
-                job.artefact = answer
-                job.count(answer.body["phases"])
-                self._built.add(job.candidate, answer)
-            else:
-                job.failure = _failure(answer, job.candidate)
-        except WorkerLost as lost:
-            job.failure = lost.failure(Reason.BUILD_TIMEOUT)
-            job.count({"build": lost.seconds})
-        except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
-            job.fail(error)
-
     def _visit_all(self, batch: list[Job]) -> None:
         """Visit what was built in turns until each has had its visits, or has lost the race, and report."""
         for job in batch:
@@ -382,7 +304,7 @@ class LocalRunner:
             self._expected.forget_failed(job.program, job.arithmetic)
         if all(job.future.done() for job in batch):
             return
-        with self._turns.timing(), kept_apart(self._builders, self._share):
+        with self._turns.timing(), kept_apart(self._building.workers, self._share):
             self._visit_in_turns(batch)
         self._check_wholes([job for job in batch if job.is_timed])
 
@@ -422,7 +344,7 @@ class LocalRunner:
     def _visit(self, job: Job) -> None:
         assert job.artefact is not None
         # A worker that is still starting would disturb what is timed, unless it does so on cores of its own.
-        for worker in (*(self._builders if self._share is None else ()), self._runner):
+        for worker in (*(self._building.workers if self._share is None else ()), self._runner):
             worker.await_ready()
         if job.visits:
             self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
@@ -437,7 +359,7 @@ class LocalRunner:
             "verify": len(job.visits) in {0, LEAST_VISITS - 1},
         }
         try:
-            with self._interrupting(job.future, self._runner):
+            with self._building.interrupting(job.future, self._runner):
                 answer = self._runner.request(
                     Message(MessageKind.RUN, body, job.artefact.blob), self._settings.limits.run_s
                 )
@@ -451,7 +373,7 @@ class LocalRunner:
             if answer.body["prologue_seconds"] is not None:
                 job.prologues.append(float(answer.body["prologue_seconds"]))
         else:
-            job.failure = _failure(answer, job.candidate)
+            job.failure = failure_of(answer, job.candidate)
             job.finish()
 
     def _best_of(self, job: Job) -> float | None:
@@ -479,19 +401,13 @@ class LocalRunner:
     def _is_checked(self, job: Job) -> bool:
         """Whether all its code was checked. What has a prologue has code that computes all in one call, too."""
         assert job.artefact is not None
-        return job.artefact.body["artefact"]["ahead"] is None or self._built.is_checked(job.candidate)
+        return job.artefact.body["artefact"]["ahead"] is None or self._building.built.is_checked(job.candidate)
 
     def _check_wholes(self, jobs: Sequence[Job]) -> None:
         """Check timed candidates as wholes, and report them: before a time counts as the best, all code is right."""
-        wholes = [(job, self._building.submit(self._build_whole, job)) for job in jobs]
+        wholes = [(job, self._building.begin(self._building.build_whole, job)) for job in jobs]
         for job, whole in wholes:
             self._try(job, partial(self._check_whole, whole))
-
-    def _build_whole(self, job: Job) -> Message:
-        """The candidate's code in one piece, or why there is none. Raises WorkerLost."""
-        with self._builder() as builder, self._interrupting(job.future, builder):
-            request = Message(MessageKind.BUILD_WHOLE, asdict(job.candidate))
-            return builder.request(request, self._settings.limits.build_s)
 
     def _check_whole(self, building: Future[Message], job: Job) -> None:
         reason = Reason.BUILD_TIMEOUT
@@ -501,7 +417,7 @@ class LocalRunner:
                 reason = Reason.RUN_TIMEOUT
                 job.count(answer.body["phases"])
                 body = {"artefact": answer.body["artefact"], "data": self._data_of(job), "plan": asdict(job.plan)}
-                with self._interrupting(job.future, self._runner):
+                with self._building.interrupting(job.future, self._runner):
                     request = Message(MessageKind.CHECK, body, answer.blob)
                     answer = self._runner.request(request, self._settings.limits.run_s)
         except WorkerLost as lost:
@@ -509,9 +425,9 @@ class LocalRunner:
             return
         job.count(answer.body.get("phases", {}))
         if answer.kind is MessageKind.DONE:
-            self._built.note_checked(job.candidate)
+            self._building.built.note_checked(job.candidate)
         else:
-            job.failure = _failure(answer, job.candidate)
+            job.failure = failure_of(answer, job.candidate)
         job.finish()
 
     def _fail(self, job: Job, lost: WorkerLost, timeout: Reason) -> None:
@@ -525,71 +441,3 @@ class LocalRunner:
     def _data_of(self, job: Job) -> str:
         """Where the data is that a job is checked on."""
         return str(self._expected.file_of(job.program, job.arithmetic).result())
-
-    def _request_prepared(self, request: Message, what: str) -> Message:
-        """The answer to a request for expected results; a builder that dies over it is no candidate's fault, and is
-        replaced."""
-        limits = self._settings.limits
-        for attempt in range(1, _MOST_PREPARATIONS + 1):
-            try:
-                with self._builder() as builder:
-                    memory = memory_for_expected_results(limits.memory_bytes)
-                    return builder.request(_with_memory(request, memory), limits.prepare_s, memory)
-            except WorkerLost as lost:
-                if self._closed.is_set():
-                    raise RunnerClosed("the runner was closed while this was measured") from lost
-                if attempt == _MOST_PREPARATIONS or not lost.how.may_pass:
-                    hint = MEMORY_HINT if lost.how is Loss.MEMORY else ""
-                    raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}", hint=hint) from lost
-        raise AssertionError("the last attempt returns or raises")
-
-    @contextmanager
-    def _interrupting(self, work: object, worker: WorkerProcess) -> Iterator[None]:
-        """While its body has a worker at a job's future, or at code, giving the job up ends the worker's process."""
-        with self._lock:
-            self._busy[worker] = work
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._busy[worker]
-
-    def _leave(self, job: Job, code: str | None) -> None:
-        """A job's future is done; if it was cancelled, end the processes that are at what nobody else waits for."""
-        with self._lock:
-            if code is not None:
-                self._wanted[code] -= 1
-                if self._wanted[code]:
-                    code = None  # another waits for the same machine code
-                else:
-                    del self._wanted[code]
-            if not job.future.cancelled():
-                return
-            if code is not None:
-                self._ahead.pop(code, None)  # whoever asks for it later does not get the end of this one
-            for worker, work in self._busy.items():
-                if work is job.future or (code is not None and work == code):
-                    worker.interrupt()
-
-    @contextmanager
-    def _builder(self) -> Iterator[WorkerProcess]:
-        """Whichever builder is free, while nothing is timed on its cores."""
-        with self._turns.working() if self._share is None else nullcontext():
-            builder = self._idle.get()
-            try:
-                yield builder
-            finally:
-                self._idle.put(builder)
-
-
-def _failure(answer: Message, candidate: MeasureCandidate) -> Failure:
-    if answer.kind is MessageKind.FAILED:
-        return Failure(answer.body["reason"], answer.body["detail"])
-    if answer.kind is MessageKind.LACK:
-        raise ResourceError(f"measuring a candidate failed: {answer.error_text}")
-    raise WorkerBug("a worker raised an exception while measuring a candidate", answer.error_text, candidate)
-
-
-def _with_memory(request: Message, memory_bytes: int) -> Message:
-    """The request to a worker that may hold so much for it."""
-    return replace(request, body=request.body | {"memory_bytes": memory_bytes})

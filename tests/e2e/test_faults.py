@@ -246,7 +246,7 @@ def test_an_expected_result_may_take_more_memory_than_a_candidate(
 def test_an_expected_result_that_memory_is_too_small_for_says_what_to_do(
     importable: None, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr("metasched.measure.runner.memory_for_expected_results", lambda least: least)
+    monkeypatch.setattr("metasched.measure.building.memory_for_expected_results", lambda least: least)
     monkeypatch.setenv("METASCHED_TEST_FAULT", f"prepare:{fault}")
     with (
         LocalRunner(settings(builders=1)) as made,
@@ -257,7 +257,7 @@ def test_an_expected_result_that_memory_is_too_small_for_says_what_to_do(
 
 def await_ready(runner: LocalRunner) -> None:
     """Until every worker has started."""
-    for worker in (*runner._builders, runner._runner):
+    for worker in (*runner._building.workers, runner._runner):
         worker.await_ready()
 
 
@@ -313,7 +313,7 @@ PARENT = """
     program = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\\n    B[i] = A[i]\\n")
     try:
         with LocalRunner(RunnerSettings(threads=1, builders=1, worker="faulty_worker")) as runner:
-            for worker in (*runner._builders, runner._runner):
+            for worker in (*runner._building.workers, runner._runner):
                 worker.await_ready()
             print("ready", flush=True)
             list(runner.measure(program, [sys.argv[2]] * 3, "target"))

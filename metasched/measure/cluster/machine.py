@@ -72,7 +72,7 @@ class ThisMachine(LocalRunner):
     def lower_candidate(self, candidate: MeasureCandidate) -> Lowered:
         """A candidate as LLVM text."""
         self._refuse_if_closed()
-        return self._lower(candidate)
+        return self._building.lower(candidate)
 
     def build(self, candidate: MeasureCandidate, lowered: Lowered | None) -> Message:
         """A message with the machine code, or with the candidate's failure."""
@@ -83,8 +83,7 @@ class ThisMachine(LocalRunner):
             else Message(MessageKind.COMPILE, lowered.body, lowered.text)
         )
         try:
-            with self._builder() as builder:
-                return builder.request(request, self._settings.limits.build_s)
+            return self._building.ask(request)
         except WorkerLost as lost:
             failed = asdict(lost.failure(Reason.BUILD_TIMEOUT))
             return Message(MessageKind.FAILED, {**failed, "phases": {"build": lost.seconds}})
@@ -95,7 +94,7 @@ class ThisMachine(LocalRunner):
         self.prepare(program, inputs)
         futures = []
         for one in built:
-            self._built.add(one.candidate, one.artefact)
+            self._building.built.add(one.candidate, one.artefact)
             futures.append(self.submit(program, one.candidate.trace, one.candidate.target, one.best_s, plan=one.plan))
         return [future.exception() or future.result() for future in futures]
 

@@ -158,7 +158,7 @@ def test_only_builders_run_beside_a_timing_and_on_other_cores(monkeypatch: pytes
     journal = Journal(waits_for_build=True)
     share = CoreShare(frozenset({0, 1}), frozenset({2, 3}))
     with runner_of(journal, monkeypatch, share) as runner:
-        assert [b.place.cpus for b in runner._builders] == [share.building] * 2  # type: ignore[attr-defined]
+        assert [b.place.cpus for b in runner._building.workers] == [share.building] * 2  # type: ignore[attr-defined]
         assert runner._runner.place.cpus == share.timing  # type: ignore[attr-defined]
         measured(runner, journal)
     assert set(journal.beside) <= {MessageKind.LOWER, MessageKind.COMPILE}
@@ -228,7 +228,7 @@ def test_equal_code_may_be_compiled_by_two_builders_at_once(monkeypatch: pytest.
             futures.append(runner.submit(PROGRAM, "twice", "t", lowered=lowered))
             until = time.monotonic() + _S
             # Until its builder waits for the other; what that one compiles may be known to its job by then.
-            while len(futures) == 1 and runner._ahead and time.monotonic() < until:
+            while len(futures) == 1 and runner._building._ahead and time.monotonic() < until:
                 time.sleep(1e-3)
         assert [future.result(_S).seconds for future in futures] == [0.5, 0.5]
 
@@ -255,7 +255,7 @@ def test_what_ends_a_batch_is_raised_to_who_waits_and_the_next_is_measured(
     with runner_of(Journal(), monkeypatch, share) as runner:
         with monkeypatch.context() as patch:
             if what == "begins to build":
-                patch.setattr(runner._building, "submit", fail)
+                patch.setattr(runner._building, "begin", fail)
             elif what == "sets builders apart":
                 patch.setattr(FakeProcess, "run_on", fail)
             else:
