@@ -50,7 +50,9 @@ Its files, in reading order:
   Python
 - `pipelines`: Pipelines of images: our guess, and what a search finds, against Halide's autoschedulers and schedules by
   hand
-- `tree_peer_side`: ONNX Runtime on one thread, for `python -m benchmarks trees`
+- `onnxruntime_side`: ONNX Runtime on one thread, for `benchmarks.beside_onnxruntime`
+- `beside_onnxruntime`: A small model beside ONNX Runtime, on one thread, untuned: CPU time of the thread, in turns
+- `few_bits`: Products with weights of a few bits against ONNX Runtime, on one thread, untuned
 - `trees`: Ensembles of random trees against ONNX Runtime, on one thread, untuned
 - `onnx_nodes`: ONNX's own node tests: how many pass, are refused and why, and are wrong
 - `network_models`: Networks that are compared, with random weights: made by the interpreter that has PyTorch, and

@@ -119,6 +119,7 @@ _ALL = (
     Benchmark("against", "searches of this checkout against another commit's: on the frozen table, `--live` by tuning"),
     Benchmark("pretraining", "what a model trained on another CPU, made up or (`--live`) not, is worth in 16 codes"),
     Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
+    Benchmark("few_bits", "products with weights of a few bits against ONNX Runtime, on one thread, untuned"),
     Benchmark("trees", "ensembles of decision trees against ONNX Runtime, on one thread, untuned"),
     Benchmark(
         "pipelines", "pipelines of images: guess and search against Halide's autoschedulers and schedules by hand"

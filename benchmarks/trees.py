@@ -8,23 +8,20 @@ distributed thresholds and columns.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import metasched as ms
+from benchmarks.beside_onnxruntime import compare
 from benchmarks.registry import Options, Result
 from metasched.target import Target
 
-PEER = "ONNX Runtime"
-_SIDE = Path(__file__).with_name("tree_peer_side.py")
-_ROUNDS = 3
 # Of one side in a round: rows in all, and calls.
 _ROWS = 20_000
 _MOST_CALLS = 2_000
@@ -97,33 +94,5 @@ def run(options: Options) -> Iterator[Result]:
 def _compare(forest: Forest, path: Path, batch: int, target: Target, options: Options) -> Result:
     calls = min(max(_ROWS // batch, _FEWEST_CALLS), _MOST_CALLS)
     given = np.random.default_rng(1).standard_normal((calls, batch, forest.columns), np.float32)
-    start = time.perf_counter()
-    network = ms.load_onnx(path, rows=batch, target=target)
-    network(given[0])
-    ready = time.perf_counter() - start
-    rows = path.with_name("rows.npy")
-    np.save(rows, given)
-    ours, peer = list[float](), list[float]()
-    for _ in range(1 if options.quick else _ROUNDS):
-        ours.append(_time(network, given))
-        if options.torch_python is not None:
-            done = subprocess.run(
-                [options.torch_python, str(_SIDE), str(path), str(rows)], capture_output=True, text=True, check=True
-            )
-            peer.append(float(done.stdout))
-    own = 1e3 * float(np.median(ours))
     case = f"{forest.trees} trees of {forest.depth} levels, {forest.columns} columns, {batch} rows"
-    line: Result = {"case": case, "ours_ms": own, "ready_s": ready}
-    if not peer:
-        return {**line, "notes": ["no peer: no Python that has onnxruntime was named (--torch-python)"]}
-    theirs = 1e3 * float(np.median(peer))
-    return {**line, "peer": PEER, "peer_ms": theirs, "ratio": theirs / own}
-
-
-def _time(network: Any, given: Any) -> float:
-    times = []
-    for rows in given:
-        start = time.thread_time()
-        network(rows)
-        times.append(time.thread_time() - start)
-    return float(np.median(times))
+    return compare(case, path, partial(ms.load_onnx, path, rows=batch, target=target), given, options)

@@ -38,6 +38,8 @@ The rules:
 - `parities`: Loops split by the divisor of a condition
 - `prefetch`: Lines asked for before they are read
 - `prefetch_tiles`: Tiles of weights asked for while the ones before are used
+- `products_in_blocks`: Sums of products of bytes in blocks that are scaled one by one, such as those of weights of a
+  few bits
 - `reduction_lanes`: Vector lanes along a reduction
 - `rfactor`: Factoring of reductions with little other parallelism
 - `rolling`: Rows that neighbouring rows of a stencil share, kept in a sliding window

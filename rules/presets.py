@@ -23,6 +23,7 @@ from metasched.rules.parallelize import parallelize
 from metasched.rules.parities import parities
 from metasched.rules.prefetch import prefetch
 from metasched.rules.prefetch_tiles import prefetch_tiles
+from metasched.rules.products_in_blocks import products_in_blocks
 from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.rolling import rolling
@@ -55,6 +56,7 @@ cpu = (
     scans,
     blocked_sums,
     unpacking,
+    products_in_blocks,
     row_parts,
     row_chain,
     lockstep,

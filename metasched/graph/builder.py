@@ -28,6 +28,7 @@ from metasched.reference.execution import reference
 from metasched.runtime.addresses import data_pointer
 from metasched.support.by_identity import Itself
 from metasched.support.data_classes import dataclass
+from metasched.target import Target
 
 # Elements of each value that takes part in what is computed at load.
 _MOST_FOLDED_ELEMENTS = 4096
@@ -172,12 +173,15 @@ class GraphBuilder:
             a loop then.
         is_alone: whether it is compared with no graph of another size or length: where other nodes would do, a loop
             that data end may be taken.
+        target: the CPU that the graph is for, where a node leaves open how exactly it computes; None where that is not
+            said.
 
     """
 
     def __init__(self, folding: Folding | None = None, *, is_compared: bool = False) -> None:
         self.is_compared = is_compared
         self.is_alone = folding is None and not is_compared
+        self.target: Target | None = None
         self._folding = folding or Folding()
         self._types: dict[str, ValueType] = {}
         self._constants: dict[str, Array] = {}

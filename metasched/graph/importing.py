@@ -31,6 +31,7 @@ from metasched.graph.value_type import ValueType
 from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import a_or_an, listing
+from metasched.target import Target
 
 _OURS = ("", "ai.onnx")
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
@@ -40,11 +41,15 @@ _MOST_NODES = 200_000
 
 @dataclass(frozen=True)
 class Binding:
-    """What a caller settles at load: sizes by their names in the model, shapes of inputs, and values of inputs."""
+    """What a caller settles at load: sizes by their names in the model, shapes of inputs, and values of inputs.
+
+    `target` is the CPU that the graph is for, where a node leaves open how exactly it computes.
+    """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    target: Target | None = None
 
 
 class _NotKnown:
@@ -124,6 +129,7 @@ class _Importer:
 
     def graph(self, binding: Binding) -> Graph:
         proto = self._proto.graph
+        self._builder.target = binding.target
         scope = _Scope({}, _opsets(self._proto.opset_import))
         self._check_opsets(scope.opsets)
         if proto.sparse_initializer:

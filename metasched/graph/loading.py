@@ -141,7 +141,9 @@ class _Source:
     def opened(self) -> OpenedModel:
         """The model, read."""
         lowest = {name: range_.low for name, range_ in self.ranges.items()}
-        return OpenedModel(read_model(self.model), self.sizes, self.shapes, self.values, self.states, lowest)
+        return OpenedModel(
+            read_model(self.model), self.sizes, self.shapes, self.values, self.states, lowest, self.target
+        )
 
     def reopen_model(self, key: str | None) -> OpenedModel:
         """The model, read after a network of it was found on disk. Raises NetworkError where it has changed since."""

@@ -20,13 +20,14 @@ from metasched.graph.reading.size_expressions import size_of
 from metasched.graph.running.state import with_states
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.target import Target
 
 
 @dataclass(frozen=True)
 class OpenedModel:
     """A model and what is settled of it: sizes but for ranges, shapes and values of inputs, and states.
 
-    `lowest` are the smallest sizes of ranges.
+    `lowest` are the smallest sizes of ranges, `target` the CPU that graphs are for.
     """
 
     file: ModelFile
@@ -35,6 +36,7 @@ class OpenedModel:
     values: Mapping[str, Any]
     states: Mapping[str, str]
     lowest: Sizes = field(default_factory=dict)
+    target: Target | None = None
 
     def graph(self, more: Sizes) -> Graph:
         """The graph of these sizes in the ranges, to be compared with those of others.
@@ -99,4 +101,4 @@ class OpenedModel:
                         hint=f'a text says a size by others, {name}="past + 1"; a number is none, {name}=2',
                     )
                 known[name] = found
-        return Binding(known, self.shapes, self.values)
+        return Binding(known, self.shapes, self.values, self.target)

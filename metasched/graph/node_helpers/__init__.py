@@ -17,4 +17,6 @@ Its files, in reading order:
 - `scores`: What becomes of the sums of a model: base values, and what is done to them last
 - `class_labels`: Labels of classes, and the scores of two classes of which a model computes one
 - `packed_numbers`: Weights of a few bits each, packed in bytes, with a scale and a zero point for each block of them
+- `products_in_blocks`: Products with weights of a few bits in which what they multiply is rounded to bytes, a block at
+  a time
 """

@@ -5,6 +5,8 @@ They stay packed in memory, and are unpacked where they are multiplied: see `gra
 
 from __future__ import annotations
 
+import math
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -16,6 +18,11 @@ from metasched.graph.node_helpers.packed_numbers import (
     unpack_matrix,
     unpack_rows,
 )
+from metasched.graph.node_helpers.products_in_blocks import (
+    has_products_in_blocks,
+    multiplies_bytes,
+    product_in_blocks,
+)
 from metasched.graph.node_types.matmul import product
 from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
@@ -23,6 +30,8 @@ from metasched.graph.site import NodeSite
 Results = tuple[GraphValue, ...]
 
 _PRODUCT = {"K": int, "N": int, "accuracy_level": 0, "bits": 4, "block_size": int, "weight_prepacked": 0}
+# The `accuracy_level` of a node that has its input rounded to bytes.
+_BYTES_ALLOWED = 4
 _GATHER = {"bits": 4, "block_size": 128, "gather_axis": 0, "quantize_axis": 1}
 
 
@@ -59,9 +68,20 @@ def matmul_of_blocks(site: NodeSite) -> Results:
         )
     rows, scales = site.view(q, (n, q.type.size // n)), site.view(scales, (n, blocks))
     weights = PackedWeights(rows, scales, _zeros(site, 3, (n,), blocks, bits), bits, block, k)
-    total = product(site, site.cast(x, DType.F32), unpack_matrix(site, weights), DType.F32, DType.F32)
+    total = _product(site, site.cast(x, DType.F32), weights)
     made, bias = site.cast(total, x.type.dtype), site.optional(5)
     return (made if bias is None else call_node(site, "Add", made, bias),)
+
+
+def _product(site: NodeSite, x: GraphValue, weights: PackedWeights) -> GraphValue:
+    """The product in f32; in bytes where the node allows that, and the CPU has instructions for it."""
+    allowed, target = int(site.attribute("accuracy_level")) == _BYTES_ALLOWED, site.builder.target
+    if not allowed or not multiplies_bytes(target) or not has_products_in_blocks(weights):
+        return product(site, x, unpack_matrix(site, weights), DType.F32, DType.F32)
+    if not x.rank or x.shape[-1] != weights.length:
+        raise Unsupported(f"{x.type} has no rows of {weights.length} numbers")
+    made = product_in_blocks(site, site.view(x, (math.prod(x.shape[:-1]), weights.length)), weights)
+    return site.view(made, (*x.shape[:-1], made.shape[-1]))
 
 
 @node_type("com.microsoft:GatherBlockQuantized", form=NodeForm((3, 4), _GATHER))

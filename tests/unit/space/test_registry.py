@@ -44,6 +44,7 @@ EARLY = (
     "scans",
     "blocked_sums",
     "unpacking",
+    "products_in_blocks",
     "row_parts",
     "row_chain",
     "lockstep",

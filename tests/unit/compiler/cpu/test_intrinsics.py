@@ -29,7 +29,12 @@ from metasched.target import Target
 from tests.support.cross import AVX2, WIDE, for_sapphire_rapids, plain
 
 HERE = Target.detect(threads=1)
-GROUPS = {"dot_u8i8_vnni": ("u8", "i8", 4), "dot_i8i8_vnni": ("i8", "i8", 4), "dot_i16_avx512": ("i16", "i16", 2)}
+GROUPS = {
+    "dot_u8i8_vnni": ("u8", "i8", 4),
+    "dot_i8u8_vnni": ("i8", "u8", 4),
+    "dot_i8i8_vnni": ("i8", "i8", 4),
+    "dot_i16_avx512": ("i16", "i16", 2),
+}
 
 PACKED = """
 program packed[M=5, N=48, K=24, G=4](A: {a}[M, K], B: {b}[K // G, N, G]) -> C: i32[M, N]:

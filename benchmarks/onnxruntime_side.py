@@ -1,6 +1,6 @@
-"""ONNX Runtime on one thread, for `python -m benchmarks trees`: it needs NumPy and onnxruntime alone.
+"""ONNX Runtime on one thread, for `benchmarks.beside_onnxruntime`: it needs NumPy and onnxruntime alone.
 
-`python tree_peer_side.py MODEL.onnx ROWS.npy` prints the median of the CPU time of calls, in seconds: each has other
+`python onnxruntime_side.py MODEL.onnx ROWS.npy` prints the median of the CPU time of calls, in seconds: each has other
 rows, ROWS is (calls, rows, columns).
 """
 
