@@ -34,6 +34,7 @@ MNEMONICS = {
     "dot_bf16_avx512": "vdpbf16ps\t",
     "dot_i16_avx512": "vpdpwssd\t",
     "dot_i8i8_vnni": "vpdpbusd\t",
+    "dot_i8u8_vnni": "vpdpbusd\t",
     "dot_u8i8_vnni": "vpdpbusd\t",
     "lanes_i8i8_vnni": "vpdpbusd\t",
     "lanes_u8i8_vnni": "vpdpbusd\t",
