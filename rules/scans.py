@@ -24,9 +24,10 @@ def scans(
 
     Applies to reductions of the terms up to an element, or from it on (`sum[k < N if k <= j](X[i, k])`). Where there
     are columns beside the elements (`sum[k < N if k <= i](X[k, j])`), a row of columns goes on from the row before
-    (`carry`), in tiles of so many columns, which threads share. Elsewhere they are taken in blocks: within a block each
-    element is a reduction of its own, and goes on from the blocks before, of which there is a running reduction in
-    turn. Structural choice: blocks of so many elements, or each element as it is, where these are not too many.
+    (`carry`), in tiles of so many columns, which threads share. Whole numbers of a row that is alone go on from one
+    another, too, as a core adds one in a cycle. Floats there are taken in blocks: within a block each element is a
+    reduction of its own, and goes on from the blocks before, of which there is a running reduction in turn. Structural
+    choice: blocks of so many elements, or each element as it is, where these are not too many.
 
     Few operators: of those of the library, `cumsum` is one.
 
@@ -42,7 +43,7 @@ def scans(
         return ms.skip("it is no reduction whose terms have a condition")
     if not info.trivial:
         return ms.skip("it is scheduled already")
-    if _go_on(sch, block, info, columns, widths):
+    if _go_on(sch, block, info, columns, widths) or (info.dtype.is_integer and _go_on_alone(sch, block, info)):
         return None
     terms = info.size(info.reduction)
     if terms is None:
@@ -76,6 +77,22 @@ def _go_on(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, columns: int
         steps = partial(_carry, block=block, at=at, widths=tiles)
         if sch.refusal(steps) is None:
             steps(sch)
+            return True
+    return False
+
+
+def _go_on_alone(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> bool:
+    """Have each element of a row go on from the one before, if it can; whether it can."""
+
+    def steps(on: ms.Schedule, at: int) -> None:
+        *elements, terms = own_loops(on, block, info)
+        along = elements.pop(at)
+        on.reorder(*elements, along, terms)
+        on.carry(along)
+
+    for at in reversed(range(len(info.spatial))):
+        if sch.refusal(partial(steps, at=at)) is None:
+            steps(sch, at)
             return True
     return False
 

@@ -19,6 +19,7 @@ Its files; the passes come in the order in which they run:
 - `clamps`: Loops in parts, so that most of a row is read where it lies although its border is read by clamped indices
 - `specialise`: imperfect tiles become a case for the full tile and one for the rest
 - `accumulators`: accumulators move to registers around the reduction loops they are invariant in
+- `carried_values`: What each iteration of a carried loop takes over from the one before stays in a register
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
 - `scatters`: of a scattered loop, only the iteration that data says has a term is run
 - `terms`: terms of a reduction that are not there become guards
@@ -47,6 +48,7 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.accumulators import Promotion
 from metasched.compiler.lower.bounded_rows import roll_terms
 from metasched.compiler.lower.build import build
+from metasched.compiler.lower.carried_values import hand_on_values
 from metasched.compiler.lower.clamps import cut_at_clamps
 from metasched.compiler.lower.counters import CountedPart, NestCounters
 from metasched.compiler.lower.flatten import arrays, flatten
@@ -138,6 +140,8 @@ def _lower_to_nest(func: Func, target: Target) -> _LoweredNest:
     nest = specialise(cut_at_clamps(nest, names))
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
+    nest, carried = hand_on_values(nest, storages, names)
+    storages |= carried
     nest = split_terms_by_tile(roll_terms(guard_terms(place_terms(nest)), storages, target))
     nest = peel_last_blocks(order_operands(nest, storages, target, names))
     check_copies(nest)

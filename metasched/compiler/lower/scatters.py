@@ -1,5 +1,9 @@
 """Of a scattered loop, only the iteration that data says has a term is run: which one that is becomes its place.
 
+The largest number of the terms for a place, such as the last update that is for an element, is that of the newest term
+where numbers come in rising order: it is written without a look at what is there. Terms for one place, one behind the
+other, would wait for one another.
+
 This comes after initial values and accumulators are placed, which are about all iterations.
 """
 
@@ -8,9 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, Path, When, assigns, map_assigns, map_children
+from metasched.dtypes import INDEX, holds_range
 from metasched.errors import BuildError
 from metasched.ir.affine import const, free_vars, free_vars_of
-from metasched.ir.nodes import Expr, LoopKind
+from metasched.ir.nodes import Cast, Expr, LoopKind, Reducer, Var
 from metasched.ir.places import TermPlace, place_of
 
 
@@ -32,8 +37,31 @@ def place_terms(stmt: NestStmt, path: Path = ()) -> NestStmt:
             "scattered loop without a place",
             f"`{stmt.var}` has no condition any more that says at which iteration a term is",
         )
-    body = map_assigns(stmt.body, lambda a: replace(a, value=place.value, guards=(*a.guards, *place.conds)))
+    overwrites = _is_newest(place.value, found[0], (*path, stmt))
+    body = map_assigns(
+        stmt.body,
+        lambda a: replace(
+            a,
+            value=place.value,
+            guards=(*a.guards, *place.conds),
+            reducer=None if overwrites else a.reducer,
+        ),
+    )
     return replace(stmt, place=place.index, body=place_terms(body, (*path, stmt)))
+
+
+def _is_newest(value: Expr, assign: Assign, path: Path) -> bool:
+    """Whether terms are numbers that rise from one term of an element to the next, of which the largest is wanted.
+
+    They are the variable of the only loop of the reduction, which runs in order, and no less than what elements start
+    from: that is the lowest number of the type.
+    """
+    while isinstance(value, Cast) and value.dtype.is_integer and value.value.dtype is INDEX:
+        value = value.value
+    over = [loop for loop in path if loop.var in assign.reduction - assign.spatial and loop.extent > 1]
+    if assign.reducer is not Reducer.MAX or not isinstance(value, Var) or [loop.var for loop in over] != [value.name]:
+        return False
+    return over[0].kind is LoopKind.SERIAL and holds_range(assign.value.dtype, 0, over[0].extent - 1)
 
 
 def _has_no_terms(assign: Assign) -> bool:

@@ -37,13 +37,13 @@ class RowGroup:
     axes: Mapping[str, int]
 
     @property
-    def terms(self) -> int:
-        """How many elements and terms of sums they compute for all the room."""
-        return sum(own.terms for own in self.programs.values())
+    def work(self) -> int:
+        """What it takes to compute all the room, in terms of sums."""
+        return sum(own.work for own in self.programs.values())
 
 
 def row_groups(graph: Graph, counts: Mapping[str, ValueCount], least: int) -> Iterator[RowGroup]:
-    """The groups of a graph that compute so many terms at least.
+    """The groups of a graph that take so many terms of sums at least.
 
     `counts`: of values with a size that only a call knows.
     """
@@ -92,7 +92,7 @@ class _Finding:
         self._members: set[int] = set()
 
     def groups(self, least: int) -> Iterator[RowGroup]:
-        """The nodes that go by these rows, as far as they hang together and compute so many terms."""
+        """The nodes that go by these rows, as far as they hang together and take so many terms."""
         makers = self._order.makers
         waiting = sorted({-makers[name] for name in self._counted if name in makers})
         seen = set(waiting)
@@ -104,10 +104,10 @@ class _Finding:
                     if name in makers and -makers[name] not in seen:
                         seen.add(-makers[name])
                         heappush(waiting, -makers[name])
-        if self._group(self._members).terms < least:
+        if self._group(self._members).work < least:
             return
         found = (self._group(members) for members in self._connected_members() if self._is_whole(members))
-        yield from (group for group in found if group.terms >= least)
+        yield from (group for group in found if group.work >= least)
 
     def _group(self, members: Collection[int]) -> RowGroup:
         made = {name for number in members for name in self._graph.nodes[number].outputs}

@@ -1,7 +1,9 @@
 """The places where a condition holds, in order, and how many there are.
 
 Nothing can be put behind what was put before, as there is no order among iterations. So running sums say how many
-places there are up to each, which is where it goes, and the rule `scatter` puts it there.
+places there are before each, which is where it goes, and the rule `scatter` puts it there. Every place goes there, also
+one where the condition does not hold: the last that goes to one spot is where it does. So there is nothing to decide
+for each, which a CPU would guess wrong.
 """
 
 from __future__ import annotations
@@ -64,19 +66,22 @@ def places_in_rows(site: NodeSite, condition: GraphValue, most: int) -> PlacesTh
     """
     *around, extent = condition.shape
     over = indices(len(around))
+    held, last = at("C", (*over, "i")), str(extent - 1)
     ones = site.single(
-        [f"{at('Y', (*over, 'i'))} = i32(1) if {at('A', (*over, 'i'))} else i32(0)"],
+        [f"{at('Y', (*over, 'i'))} = i32(1) if {held} else i32(0)"],
         ValueType(DType.I32, condition.shape),
-        A=condition,
+        C=condition,
     )
-    sums = scan_axis(site, ones, Scan("sum", len(around)))
-    last = at("A", (*over, str(extent - 1)))
-    number = site.single([f"{at('Y', over)} = i64({last})"], ValueType(DType.I64, tuple(around)), A=sums)
-    own = f"(i64({at('A', (*over, 'r'))}) - 1 if {at('C', (*over, 'r'))} else -1)"
+    before = scan_axis(site, ones, Scan("sum", len(around), exclusive=True))
+    total = f"{at('A', (*over, last))} + (i32(1) if {at('C', (*over, last))} else i32(0))"
+    number = site.single(
+        [f"{at('Y', over)} = i64({total})"], ValueType(DType.I64, tuple(around)), A=before, C=condition
+    )
+    own, place = at("A", (*over, "r")), at("P", (*over, "p"))
     stages = [
         declare_buffer("P", ValueType(DType.I32, (*around, most))),
-        f"{at('P', (*over, 'p'))} = max[r < {extent} if {own} == p](i32(r))",
-        f"{at('Y', (*over, 'p'))} = i64({at('P', (*over, 'p'))}) if {at('P', (*over, 'p'))} >= 0 else {extent}",
+        f"{place} = max[r < {extent} if i64({own}) == p](i32(r))",
+        f"{at('Y', (*over, 'p'))} = i64({place}) if p < {at('N', over)} else {extent}",
     ]
-    places = site.single(stages, ValueType(DType.I64, (*around, most)), A=sums, C=condition)
+    places = site.single(stages, ValueType(DType.I64, (*around, most)), A=before, N=number)
     return PlacesThatHold(places, number)

@@ -23,8 +23,8 @@ from metasched.support.data_classes import dataclass
 
 # Blocks of a room at most, and so many at least where fewer would fill it without a rest.
 _MOST_BLOCKS, _FEWEST_BLOCKS = 8, 4
-# Elements and terms of a block: in all, which take about as long as starting its kernels ten times over, and for each
-# byte that every block reads, such as of weights.
+# Terms of sums of a block: in all, which take about as long as starting its kernels ten times over, and for each byte
+# that blocks read again, such as of weights.
 _LEAST_TERMS, _LEAST_TERMS_PER_BYTE = 1 << 22, 8
 _NUMBER = ValueType(DType.I64, ())
 
@@ -80,14 +80,15 @@ def _blocks(graph: Graph, group: RowGroup) -> _Blocks | None:
 def _is_worth(graph: Graph, blocks: _Blocks) -> bool:
     """Whether a block has work enough for starting its kernels, and for what each reads again."""
     group, rows = blocks.group, blocks.rows
-    read: dict[str, int] = {}
+    again: dict[str, int] = {}
     for number, own in group.programs.items():
         for place, name in enumerate(graph.nodes[number].inputs):
             if name not in group.axes and _blocked_axis(graph, group, number, place) is None:
                 type_ = graph.types[name]
+                whole = min(type_.nbytes, own.terms * type_.dtype.bytes)
                 once = min(type_.nbytes, own.terms * rows // group.room * type_.dtype.bytes)
-                read[name] = max(once, read.get(name, 0))
-    return group.terms * rows // group.room >= max(_LEAST_TERMS, _LEAST_TERMS_PER_BYTE * sum(read.values()))
+                again[name] = max(once - whole * rows // group.room, again.get(name, 0))
+    return group.work * rows // group.room >= max(_LEAST_TERMS, _LEAST_TERMS_PER_BYTE * sum(again.values()))
 
 
 def _blocked_axis(graph: Graph, group: RowGroup, number: int, place: int) -> int | None:

@@ -17,6 +17,8 @@ from metasched.ir.source import Apply, IntLit, Name, Operation, Read, Reduce, So
 from metasched.support.data_classes import dataclass
 
 _NUMBER = ValueType(DType.I64, ())
+# What an element takes that goes through memory, in terms of sums that stay in registers.
+_OF_AN_ELEMENT = 64
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,12 @@ class RowProgram:
     def terms(self) -> int:
         """How many elements and terms of sums it computes."""
         return sum(map(self.stages.iterations, self.stages.stages))
+
+    @property
+    def work(self) -> int:
+        """What it takes to compute them, in terms of sums: what is no sum is read and written."""
+        stages = self.stages.stages
+        return sum(self.stages.iterations(s) * (1 if isinstance(s.value, Reduce) else _OF_AN_ELEMENT) for s in stages)
 
     def block_stages(self, whole: frozenset[str], size: int) -> Stages:
         """The program that computes `size` rows, where inputs have so many, too, but for those in `whole`.

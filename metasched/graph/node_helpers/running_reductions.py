@@ -1,9 +1,10 @@
 """Running sums, products and extrema of rows.
 
 In a program no iteration goes on from another one: each element is a reduction of those before it, which takes
-n * n / 2 steps a row. Where there are columns beside them, a schedule has rows of these go on from one another. Other
-long rows are taken in blocks: elements go on from the blocks before theirs, of which there is a scan in turn. That
-takes some n * 8 steps, and adds in another order than one after another.
+n * n / 2 steps a row. Where there are columns beside them, a schedule has rows of these go on from one another, and
+elements of a row of whole numbers. Other long rows are taken in blocks: elements go on from the blocks before theirs,
+of which there is a scan in turn. Blocks of floats are short, as each element of one adds up for itself: that takes some
+n * 8 steps, and adds in another order than one after another.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
-# Rows up to here are not taken in blocks, and the elements of a block.
-_AT_ONCE, _BLOCK = 16, 8
+# Rows up to here are not taken in blocks, and the elements of a block; of one whose elements go on from one another.
+_AT_ONCE, _BLOCK, _LONG_BLOCK = 16, 8, 4096
 # The fewest elements beside those of a row for rows of them to go on from one another, and the most terms as written.
 _COLUMNS, _TERMS = 8, 1 << 33
 # Elements of a row up to which running sums of exponentials are taken.
@@ -59,7 +60,7 @@ class Scan:
 
 def scan_axis(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     """A running reduction along an axis."""
-    if x.shape[scan.axis] > _AT_ONCE and not _has_columns(x, scan):
+    if x.shape[scan.axis] > _AT_ONCE and not _goes_on(x, scan):
         return _scan_in_blocks(site, x, scan)
     over, dtype = indices(x.rank), x.type.dtype
     wide = dtype.compute
@@ -76,17 +77,22 @@ def scan_axis(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     return site.single(stages, x.type, A=x)
 
 
-def _has_columns(x: GraphValue, scan: Scan) -> bool:
-    """Whether rows of columns go on from one another, as the rule `scans` has them; results of a kernel are compared
-    with those of the program as written, so that it is to have no more terms than take a few seconds."""
+def _goes_on(x: GraphValue, scan: Scan) -> bool:
+    """Whether elements go on from one another, as the rule `scans` has them: whole numbers, and rows of columns.
+
+    Results of a kernel are compared with those of the program as written, so that it is to have no more terms than take
+    a few seconds.
+    """
     extent, size = x.shape[scan.axis], prod(x.shape)
-    return not scan.reverse and x.shape[-1] >= _COLUMNS and scan.axis < x.rank - 1 and extent * size <= _TERMS
+    has_columns = x.shape[-1] >= _COLUMNS and scan.axis < x.rank - 1
+    return not scan.reverse and (has_columns or x.type.dtype.is_integer) and extent * size <= _TERMS
 
 
 def _scan_in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     axis, extent, dtype = scan.axis, x.shape[scan.axis], x.type.dtype
     wide, over = dtype.compute, indices(x.rank)
-    blocks = -(-extent // _BLOCK)
+    size = _LONG_BLOCK if dtype.is_integer and not scan.reverse and extent > _LONG_BLOCK else _BLOCK
+    blocks = -(-extent // size)
 
     def along(*names: str) -> list[str]:
         return [*over[:axis], *names, *over[axis + 1 :]]
@@ -94,16 +100,16 @@ def _scan_in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     def shape(*extents: int) -> tuple[int, ...]:
         return (*x.shape[:axis], *extents, *x.shape[axis + 1 :])
 
-    element = f"{wide}({at('A', along(f'b * {_BLOCK} + r0'))})"
-    inside = f"b * {_BLOCK} + r0 < {extent}" if extent % _BLOCK else ""
+    element = f"{wide}({at('A', along(f'b * {size} + r0'))})"
+    inside = f"b * {size} + r0 < {extent}" if extent % size else ""
     some = " and ".join(part for part in (f"r0 {scan.relation} j", inside) if part)
-    within = f"{scan.reducer}[r0 < {_BLOCK} if {some}]({element})"
-    whole = f"{scan.reducer}[r0 < {_BLOCK}{f' if {inside}' if inside else ''}]({element})"
-    inner = site.single([f"{at('Y', along('b', 'j'))} = {within}"], ValueType(wide, shape(blocks, _BLOCK)), A=x)
+    within = f"{scan.reducer}[r0 < {size} if {some}]({element})"
+    whole = f"{scan.reducer}[r0 < {size}{f' if {inside}' if inside else ''}]({element})"
+    inner = site.single([f"{at('Y', along('b', 'j'))} = {within}"], ValueType(wide, shape(blocks, size)), A=x)
     totals = site.single([f"{at('Y', along('b'))} = {whole}"], ValueType(wide, shape(blocks)), A=x)
     before = scan_axis(site, totals, Scan(scan.reducer, axis, exclusive=True, reverse=scan.reverse))
     i = over[axis]
-    first, second = at("A", along(f"{i} // {_BLOCK}")), at("B", along(f"{i} // {_BLOCK}", f"{i} % {_BLOCK}"))
+    first, second = at("A", along(f"{i} // {size}")), at("B", along(f"{i} // {size}", f"{i} % {size}"))
     text = COMBINATIONS[scan.reducer].format(first, second)
     text = text if wide is dtype else f"{dtype}({text})"
     return site.single([f"{at('Y', over)} = {text}"], ValueType(dtype, x.shape), A=before, B=inner)

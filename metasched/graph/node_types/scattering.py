@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, holds_range
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.size_arithmetic import count_in, least_size, sizes_of
 from metasched.graph.errors import Unsupported
@@ -270,9 +270,14 @@ def _write_last_updates(
     # What a line has one of says nothing of its elements.
     alone = {name for name, own in zip(how.over, line, strict=True) if own == "0"}
     met = " and ".join([*(text for text in how.inside if text.split()[0] not in alone), *how.met])
-    # Numbers are as small as they may be: elements and updates come from anywhere in their table.
-    table = declare_buffer("P", ValueType(DType.I32, how.lines))
-    return site.single([table, f"{at('P', how.over)} = max[r0 < {how.count} if {met}](i32(r0))", text], x.type, **given)
+    # Numbers are as small as they may be: elements and updates come from anywhere in their table, all of which is read.
+    small = next((dtype for dtype in (DType.I8, DType.I16) if holds_range(dtype, 0, how.count - 1)), DType.I32)
+    stages = [
+        declare_buffer("P", ValueType(small, how.lines)),
+        f"{at('P', how.over)} = max[r0 < {how.count} if {met}]({small}(r0))",
+        text,
+    ]
+    return site.single(stages, x.type, **given)
 
 
 @node_type("TensorScatter")

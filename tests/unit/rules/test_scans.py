@@ -41,6 +41,17 @@ def test_what_it_makes_is_right(seed: int) -> None:
     correct(apply(RUNNING, "scans", seed=seed)[0])
 
 
+@pytest.mark.parametrize("text", [RUNNING, RUNNING.replace("k <= j", "k < j and X[i, k] > 0")])
+def test_whole_numbers_go_on_from_one_another(text: str) -> None:
+    sch = apply(text.replace("f32", "i64"), "scans", N=40)[0]
+    assert [loop.kind for loop in query.loops(sch.func)] == [ms.LoopKind.SERIAL, *[ms.LoopKind.CARRIED] * 2]
+    correct(sch)
+
+
+def test_whole_numbers_from_the_end_on_are_taken_in_blocks() -> None:
+    assert choices(RUNNING.replace("k <= j", "k >= j").replace("f32", "i64"))
+
+
 def test_many_blocks_are_taken_in_blocks_in_turn() -> None:
     names = {
         str(sch.trace.decisions[ADDRESS]): sch.block_names()

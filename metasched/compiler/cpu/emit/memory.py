@@ -266,10 +266,15 @@ class Memory(Addresses):
         type_ = memory_text(dtype, width)
         symbol = f"@llvm.masked.gather.{suffix(_storage_type(dtype), width)}.v{width}p0"
         self.declarations[symbol] = f"declare {type_} {symbol}(<{width} x ptr>, i32, <{width} x i1>, {type_})"
-        raw = self.text.emit_fresh(
+        call = (
             f"call {type_} {symbol}(<{width} x ptr> {self._lane_addresses(storage, form)}, i32 {dtype.bytes}, "
             f"{mask_text}, {type_} zeroinitializer)"
         )
+        wanted = self.scope.mask() if any(guard.cond.width for guard in self.scope.guards) else None
+        if wanted is None or not self.text.takes_blocks:
+            raw = self.text.emit_fresh(call)
+        else:
+            raw = self.text.emit_if(self.arith.any_lane(wanted), call, type_)
         return SSAValue(raw, _storage_type(dtype), width)
 
     def _load_scattered(self, storage: ArrayPointer, form: Linear) -> SSAValue:

@@ -172,6 +172,23 @@ class FunctionText:
         self._lines.append(f"  {name} = {text}")
         return name
 
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether there may be control flow in what is emitted: not in the heads of levels."""
+        return not any(self._lines is level.head for level in self.levels)
+
+    def emit_if(self, cond: str, call: str, type_: str) -> str:
+        """Emit a call that takes its time whether or not it is wanted, where a condition holds; zeros where it does
+        not. Its name.
+        """
+        before, there, after = self.label, self.fresh_label("wanted"), self.fresh_label("joined")
+        self.line(f"br i1 {cond}, label %{there}, label %{after}")
+        self.start_block(there)
+        made = self.emit_fresh(call)
+        self.line(f"br label %{after}")
+        self.start_block(after)
+        return self.emit_fresh(f"phi {type_} [ {made}, %{there} ], [ zeroinitializer, %{before} ]")
+
     def barrier(self) -> None:
         """Have LLVM make the reads that follow, though it knows what they read. A fence is no instruction here."""
         self.line('fence syncscope("singlethread") seq_cst')

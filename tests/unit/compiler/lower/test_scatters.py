@@ -107,3 +107,41 @@ def test_a_loop_that_begins_later_moves_the_places_inside(condition: str) -> Non
     expected = reference(sch.program)(places)
     np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(places), expected)
     np.testing.assert_array_equal(run_lir(lower(sch.func, HERE), [places]).data["T"], expected)
+
+
+NEWEST = """
+program newest[N=40, M=9](I: i64[N]) -> P: i32[M]:
+    P[p] = max[r < N if I[r] == p](i32(r))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        (NEWEST, False),
+        (NEWEST.replace("max", "min"), True),
+        (NEWEST.replace("i32(r)", "i32(r * 3)"), True),
+        (NEWEST.replace("i32", "i8").replace("N=40", "N=300"), True),  # numbers that wrap
+        (NEWEST.replace("r < N if I[r] == p", "q < 2, r < N if I[r] == p + q").replace("[M]", "[M - 1]"), True),
+    ],
+)
+def test_rising_numbers_take_the_place_of_those_before(text: str, looks: bool) -> None:
+    """The largest number of an update is that of the last one, which is written without a look at the others."""
+    sch = Schedule(parse_program(text))
+    p, *terms = sch.get_loops(sch.get_block("P"))
+    sch.reorder(*terms, p)
+    sch.scatter(p)
+    assert ("max" in print_kernel(lower(sch.func, HERE)) or "min" in print_kernel(lower(sch.func, HERE))) == looks
+    places = np.random.default_rng(0).integers(-2, 9, sch.program.func.inputs[0].shape[0].value)
+    expected = reference(sch.program)(places)
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(places), expected)
+
+
+def test_numbers_that_come_in_another_order_are_compared() -> None:
+    sch = Schedule(parse_program(NEWEST))
+    p, r = sch.get_loops(sch.get_block("P"))
+    outer, inner = sch.split(r, [None, 8])
+    sch.reorder(inner, outer, p)
+    sch.scatter(p)
+    places = np.random.default_rng(0).integers(-2, 9, 40)
+    np.testing.assert_array_equal(Kernel(build(sch.func, HERE))(places), reference(sch.program)(places))

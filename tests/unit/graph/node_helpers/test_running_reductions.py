@@ -17,6 +17,8 @@ from tests.unit.graph.node_types.test_scans import by_numpy, summed
 def test_in_blocks_of_blocks(monkeypatch: pytest.MonkeyPatch, reverse: int, exclusive: int, extent: int) -> None:
     monkeypatch.setattr(running_reductions, "_AT_ONCE", 4)
     monkeypatch.setattr(running_reductions, "_BLOCK", 3)
+    monkeypatch.setattr(running_reductions, "_LONG_BLOCK", 5)
+    monkeypatch.setattr(running_reductions, "_TERMS", 200)
     x = np.random.default_rng(0).integers(-9, 9, (2, extent, 2))
     np.testing.assert_array_equal(summed(x, 1, reverse, exclusive), by_numpy(x, 1, reverse, exclusive))
     half = x.astype(np.float16)
@@ -24,11 +26,19 @@ def test_in_blocks_of_blocks(monkeypatch: pytest.MonkeyPatch, reverse: int, excl
 
 
 def test_long_rows_are_not_quadratic() -> None:
-    x = np.ones(100_000, np.int64)
+    x = np.ones(100_000, np.float32)
     net = ms.load_onnx(model([node("CumSum", "X axis")], [value("X", x)], ["Y"], {"axis": np.array(0)}))
     np.testing.assert_array_equal(net(X=x), np.arange(1, x.size + 1))
     additions = sum(compute.program.work.operations for compute in net.graph.computes)
     assert x.size * 8 <= additions < x.size * 24
+
+
+@pytest.mark.parametrize(("extent", "kernels"), [(17, 1), (50_000, 1), (100_000, 4)])
+def test_whole_numbers_go_on_from_one_another(extent: int, kernels: int) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, extent)
+    net = ms.load_onnx(model([node("CumSum", "X axis")], [value("X", x)], ["Y"], {"axis": np.array(0)}))
+    np.testing.assert_array_equal(net(X=x), np.cumsum(x))
+    assert len(net.tasks()) == kernels
 
 
 @pytest.mark.parametrize("exclusive", [0, 1])

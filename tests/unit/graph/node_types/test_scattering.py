@@ -334,3 +334,17 @@ def test_numbers_of_indices_and_updates_along_two_dimensions_are_refused() -> No
     said = r"how many of its indices i64\[2, 20\] there are, and along another dimension .* updates f32\[20, 2\]"
     with pytest.raises(ms.RefusedModel, match=said):
         ms.load_onnx(model(nodes, [value("x", x)], ["Y"], {"zero": np.float32(0)}))
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(50, "i8"), (128, "i8"), (129, "i16"), (40_000, "i32")])
+def test_numbers_of_updates_are_as_small_as_they_may_be(count: int, dtype: str) -> None:
+    """Of 128 updates of 500 elements, of which some are for one, the table of which is where takes 500 bytes."""
+    rng = np.random.default_rng(0)
+    x, index, updates = rng.standard_normal(500), rng.integers(0, 500, count), rng.standard_normal(count)
+    nodes = [node("ScatterElements", "x index updates", axis=0)]
+    net = ms.load_onnx(model(nodes, [value("x", x), value("index", index), value("updates", updates)], ["Y"]))
+    expected = x.copy()
+    for place, update in zip(index, updates, strict=True):
+        expected[place] = update
+    np.testing.assert_array_equal(net(x, index, updates), expected)
+    assert f"P: {dtype}[500]" in str(net.graph)

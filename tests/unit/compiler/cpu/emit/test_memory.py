@@ -259,3 +259,30 @@ def test_taps_of_windows_are_read_again_where_keeping_them_takes_more_registers_
     assert sum(loop.stores for loop in loops) == 0
     X, K = (np.random.default_rng(0).random(shape, np.float32) for shape in ((1205,), (10, 96)))
     np.testing.assert_allclose(build_here(schedule)(X, K), reference(schedule.program)(X, K), rtol=1e-5)
+
+
+PICKED = """
+program picked[N=64, M=9](A: f32[N], U: f32[M], P: i32[N]) -> Y: f32[N]:
+    Y[i] = U[P[i]] if P[i] >= 0 and P[i] < M else A[i]
+"""
+
+
+@pytest.mark.parametrize("target", [WIDE, AVX2])
+def test_what_no_lane_wants_is_not_gathered(target: Target) -> None:
+    """A gather takes its time for none as well: it is behind a branch, where each lane has a condition."""
+    schedule = ms.Schedule(ms.parse_program(PICKED))
+    schedule.vectorize(schedule.get_loops(schedule.get_block("Y"))[0], lanes=8)
+    assert re.search(r"br i1 [^\n]*\n\s*wanted[^\n]*:\n[^\n]*masked.gather", emit(lower(schedule.func, target), target))
+
+
+@pytest.mark.parametrize("density", [0, 0.1, 1])
+def test_what_some_lanes_want_is_gathered(density: float) -> None:
+    schedule = ms.Schedule(ms.parse_program(PICKED, N=67))
+    schedule.vectorize(schedule.get_loops(schedule.get_block("Y"))[0], lanes=8)
+    rng = np.random.default_rng(0)
+    kept, updates = rng.standard_normal(67).astype(np.float32), rng.standard_normal(9).astype(np.float32)
+    places = np.where(rng.random(67) < density, rng.integers(0, 9, 67), rng.choice([-1, 9, -(2**31)], 67)).astype(
+        np.int32
+    )
+    made = Kernel(build(schedule.func, Target.detect(threads=1)))(kept, updates, places)
+    np.testing.assert_array_equal(made, reference(schedule.program)(kept, updates, places))
