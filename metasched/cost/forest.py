@@ -74,14 +74,18 @@ class Forest:
             values: other values of the leaves, of shape (trees, LEAVES).
         """
         out = np.zeros(len(features))
-        if self.trees:
-            # The value for every set of leaves: one look-up for each tree and row.
-            table = (self.values if values is None else values)[:, _FIRST_LEAF].ravel()
+        if self.trees and len(features):
+            table = self._own_table if values is None else _values_of_sets(values)
             first = np.arange(len(self.trees))[:, None] * (_ALL_LEAVES + 1)
             for start in range(0, len(features), _CHUNK_ROWS):
                 left = self._conditions.possible_leaves(features[start : start + _CHUNK_ROWS])
                 np.add.reduce(table.take(left + first), axis=0, out=out[start : start + _CHUNK_ROWS])
         return out
+
+    @cached_property
+    def _own_table(self) -> Array:
+        # Made anew it takes as long as the rest does for a hundred rows.
+        return _values_of_sets(self.values)
 
     def leaves(self, features: Features) -> Places:
         """The leaf of every row in every tree, uint8 of shape (n, trees)."""
@@ -137,6 +141,12 @@ class _Conditions:
             np.bitwise_or(bits, above[:, None], out=bits)
             np.bitwise_and(left, bits, out=left)
         return left
+
+
+def _values_of_sets(values: Array) -> Array:
+    """The value for every set of leaves of each tree, of shape (trees * 256,): one look-up for each tree and row."""
+    table: Array = values[:, _FIRST_LEAF].ravel()
+    return table
 
 
 def tree_of(node: Mapping[str, Any]) -> Tree:

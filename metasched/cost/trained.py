@@ -96,7 +96,9 @@ class TrainedModel:
         """log2 of the seconds expected, shape (n,), of float32 (n, F); other `values` may stand for those of the
         leaves."""
         found = self.offset - analytic_score(features)
-        of_forests = self._split_values(self.values if values is None else values)
+        of_forests: tuple[Array | None, Array | None] = None, None
+        if values is not None and values is not self.values:
+            of_forests = self._split_values(values)
         for (forest, rows), of_leaves in zip(self.forests_for(features), of_forests, strict=True):
             found[rows] += forest.predict(features[rows], of_leaves)
         return found

@@ -61,15 +61,41 @@ def label_encoder(site: NodeSite) -> Results:
     if len(keys) != len(values) or not len(keys):
         raise Unsupported(f"it has {len(keys)} keys, and {len(values)} values")
     default = _default(site, values)
-    table = np.append(values, np.array([default], values.dtype))
-    place = _find(site, x, keys)
+    lowest = _lowest_of_table(x.type.dtype, keys)
+    if lowest is None:
+        return (_pick(site, _find(site, x, keys), 0, np.arange(len(keys)), values, default),)
+    return (_pick(site, x, lowest, keys.astype(np.int64) - lowest, values, default),)
+
+
+def _lowest_of_table(dtype: DType, keys: Array) -> int | None:
+    """What the first place of a table stands for that has one for each number between the keys; None where keys are no
+    whole numbers, or too far apart. It is zero where that costs little: more tables are alike then.
+    """
+    if not (np.issubdtype(keys.dtype, np.integer) and dtype.is_integer):
+        return None
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= _MOST_PLACES_A_KEY * len(keys):
+        return None
+    return 0 if 0 <= low <= high - low else low
+
+
+def _pick(site: NodeSite, x: GraphValue, lowest: int, places: Array, values: Array, default: float) -> GraphValue:
+    """The value at the place of each element in a table whose first place stands for `lowest`; the default elsewhere.
+
+    The table has as many places as a power of two: those of many small trees, say, are alike then, and made once.
+    """
+    size = 1 << int(places.max()).bit_length()
+    table = np.full(size + 1, default, values.dtype)
+    table[places[::-1]] = values[::-1]
     over = indices(x.rank)
-    element = at("P", over)
-    inside = f"{element} if {element} >= 0 and {element} < {len(keys)} else {len(keys)}"
-    made = ValueType(site.constant(table).type.dtype, x.shape)
-    stages = [declare_buffer("Q", ValueType(DType.I64, x.shape)), f"{at('Q', over)} = {inside}"]
-    picked = f"V[min(max({at('Q', over)}, 0), {len(keys)})]"
-    return (site.single([*stages, f"{at('Y', over)} = {picked}"], made, P=place, V=site.constant(table)),)
+    element = f"i64({at('X', over)})" + (f" - ({lowest})" if lowest else "")
+    stages = [
+        declare_buffer("Q", ValueType(DType.I64, x.shape)),
+        f"{at('Q', over)} = {element} if {element} >= 0 and {element} < {size} else {size}",
+        f"{at('Y', over)} = V[min(max({at('Q', over)}, 0), {size})]",
+    ]
+    given = site.constant(table)
+    return site.single(stages, ValueType(given.type.dtype, x.shape), X=x, V=given)
 
 
 def _listed(site: NodeSite, what: str) -> Array | None:
@@ -95,10 +121,6 @@ def _default(site: NodeSite, values: Array) -> float:
 
 def _find(site: NodeSite, x: GraphValue, keys: Array) -> GraphValue:
     """The place of each element among keys, the first one of equal keys; -1 or less where it is not there."""
-    if np.issubdtype(keys.dtype, np.integer) and x.type.dtype.is_integer:
-        low, high = int(keys.min()), int(keys.max())
-        if high - low < _MOST_PLACES_A_KEY * len(keys):
-            return _find_by_table(site, x, keys.astype(np.int64), low, high)
     wide = DType.F64 if x.type.dtype.is_float else DType.I64
     over = indices(x.rank)
     element, key = f"{wide}({at('X', over)})", "K[r]"
@@ -110,15 +132,6 @@ def _find(site: NodeSite, x: GraphValue, keys: Array) -> GraphValue:
     takes_nan = site.opset >= _NAN_IS_KEY and x.type.dtype.is_float and keys.dtype.kind == "f"
     nan = np.flatnonzero(np.isnan(keys)).tolist() if takes_nan else []
     return site.elementwise(f"{nan[0]} if {{1}} != {{1}} else {{0}}", place, x) if nan else place
-
-
-def _find_by_table(site: NodeSite, x: GraphValue, keys: Array, low: int, high: int) -> GraphValue:
-    table = np.full(high - low + 1, -1, np.int64)
-    table[keys[::-1] - low] = np.arange(len(keys))[::-1]
-    over = indices(x.rank)
-    element = f"i64({at('X', over)})"
-    text = f"T[min(max({element} - ({low}), 0), {high - low})] if {element} >= {low} and {element} <= {high} else -1"
-    return site.single([f"{at('Y', over)} = {text}"], ValueType(DType.I64, x.shape), X=x, T=site.constant(table))
 
 
 @node_type("ai.onnx.ml:ZipMap")

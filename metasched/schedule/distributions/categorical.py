@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from metasched.ir.affine import ZERO, const
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
+from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.support.integers import is_integer
 
@@ -79,8 +81,15 @@ class Categorical:
         return tuple(outputs)
 
     def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
-        drawn = rng.choice(np.array(self.values, dtype=np.int64), size=len(extents), p=np.array(self.probabilities))
-        return np.asarray(drawn, dtype=np.int64)[:, None]
+        # As `rng.choice` draws, without looking at the probabilities anew each time, which takes longer than draws.
+        drawn = self._sums.searchsorted(rng.random(len(extents)), side="right")
+        return np.asarray(np.array(self.values, dtype=np.int64)[drawn][:, None])
+
+    @cached_property
+    def _sums(self) -> npt.NDArray[np.float64]:
+        """The probability of each value or one before it."""
+        sums = np.cumsum(self.probabilities)
+        return np.asarray(sums / sums[-1])
 
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
         table = np.array(sorted(self.values), dtype=np.int64)

@@ -7,11 +7,13 @@ as for those of all.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import log2
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from metasched.cost.model import Model
 from metasched.lang.instructions import HOLE, Decision
@@ -25,6 +27,8 @@ from metasched.support.integers import is_integer
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
 _DRAWN_ROWS = 32
 _VARIED_ROWS = 96
+# Working out features takes 3 ms a statement however few the rows are, and drawing rows for a climb 1 ms.
+_LEAST_CLIMBS_AHEAD = 4
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.
 LEAST_GAIN = 1.05
@@ -64,8 +68,9 @@ def best_rows(arm: SketchArm, model: Model, wanted: Sequence[WantedNumbers]) -> 
     found: list[ScoredRow | None] = [None] * len(wanted)
     varying = {n: _vary_rows(arm, one) for n, one in enumerate(wanted)}
     asked = {n: next(one) for n, one in varying.items()}
+    scores = _Scores(arm, model)
     while asked:
-        best = iter(_best_of_each(arm, model, [rows for blocks in asked.values() for rows in blocks]))
+        best = iter(_best_of_each(scores, [rows for blocks in asked.values() for rows in blocks]))
         answers = {n: [next(best) for _ in blocks] for n, blocks in asked.items()}
         asked = {}
         for n, answer in answers.items():
@@ -88,22 +93,45 @@ def _vary_rows(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
         own = legal(arm, rows[:1])
         best, varied = yield [own, _mutate_row(arm, rng, own if len(own) else rows[:1])]
         before, best = best, _better_row(best, varied, wanted.gain)
-        rounds = 0 if best is before else rounds - 1
-    elif complete:
-        (best,) = yield [rows[:1]]
-    else:
-        # Estimates do not see all that a number decides: what its rule prefers is taken where nothing is gained.
-        likely, drawn = yield [_with_likeliest(arm.sketch, rows, wanted.numbers), rows]
-        best = _better_row(likely, drawn, wanted.gain)
-        for _ in range(wanted.climbs):
-            (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
-            best = max((row for row in (best, varied) if row is not None), key=lambda row: row.score, default=None)
-    for _ in range(rounds):
-        before = best
-        (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
-        best = _better_row(best, varied, wanted.gain)
         if best is before:
-            break
+            return best
+        return (yield from _look_around(arm, rng, rows[:1], best, replace(wanted, rounds=rounds - 1, climbs=0)))
+    if complete:
+        (best,) = yield [rows[:1]]
+        return best
+    # Estimates do not see all that a number decides: what its rule prefers is taken where nothing is gained.
+    likely, drawn = yield [_with_likeliest(arm.sketch, rows, wanted.numbers), rows]
+    best = _better_row(likely, drawn, wanted.gain)
+    return (yield from _look_around(arm, rng, rows[:1], best, wanted))
+
+
+def _look_around(
+    arm: SketchArm, rng: np.random.Generator, first: Rows, best: ScoredRow | None, wanted: WantedNumbers
+) -> _Varying:
+    """The best row after some climbs, and rounds until one finds nothing better; without one so far near the first.
+
+    Climbs are drawn several at once, as if none found anything better, and those after one that did are drawn again:
+    what is found is as if each had been waited for.
+    """
+    gains = [1.0] * wanted.climbs + [wanted.gain] * wanted.rounds
+    at, ahead = 0, _LEAST_CLIMBS_AHEAD
+    while at < len(gains):
+        near = first if best is None else best.row[None]
+        drawn, states = [], []
+        for _ in range(min(ahead, max(wanted.climbs - at, 1))):
+            drawn.append(_mutate_row(arm, rng, near))
+            states.append(rng.bit_generator.state)
+        for state, varied in zip(states, (yield drawn), strict=True):
+            before, best = best, _better_row(best, varied, gains[at])
+            at += 1
+            if best is not before:
+                rng.bit_generator.state = state
+                ahead = _LEAST_CLIMBS_AHEAD
+                break
+            if at > wanted.climbs:
+                return best
+        else:
+            ahead *= 2
     return best
 
 
@@ -127,16 +155,32 @@ def _better_row(best: ScoredRow | None, varied: ScoredRow | None, gain: float) -
     return best
 
 
-def _best_of_each(arm: SketchArm, model: Model, blocks: Sequence[Rows]) -> list[ScoredRow | None]:
+class _Scores:
+    """What a model expects of the rows of an arm, once a row: most of those that are near another one come again."""
+
+    def __init__(self, arm: SketchArm, model: Model) -> None:
+        self.arm = arm
+        self._model = model
+        self._known: dict[bytes, float] = {}
+
+    def of(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """-log2 of the seconds expected of each of some legal rows."""
+        names = [row.tobytes() for row in rows]
+        new = {name: at for at, name in enumerate(names) if name not in self._known}
+        if new:
+            found = self._model.predict(self.arm.features(rows[list(new.values())]))
+            self._known |= zip(new, found.tolist(), strict=True)
+        return np.array([self._known[name] for name in names])
+
+
+def _best_of_each(scores: _Scores, blocks: Sequence[Rows]) -> list[ScoredRow | None]:
     """The legal row of each block that the model scores highest."""
-    rows = arm.repair(np.concatenate(blocks))
-    kept = np.flatnonzero(arm.mask(rows))
-    if not len(kept):
-        return [None] * len(blocks)
-    scores = model.predict(arm.features(rows[kept]))
+    rows = scores.arm.repair(np.concatenate(blocks))
+    kept = np.flatnonzero(scores.arm.mask(rows))
+    expected = scores.of(rows[kept])
     edges = np.searchsorted(kept, np.cumsum([0, *(len(block) for block in blocks)]))
-    best = [None if a == b else a + int(np.argmax(scores[a:b])) for a, b in pairwise(edges)]
-    return [None if at is None else ScoredRow(rows[kept[at]], float(scores[at])) for at in best]
+    best = [None if a == b else a + int(np.argmax(expected[a:b])) for a, b in pairwise(edges)]
+    return [None if at is None else ScoredRow(rows[kept[at]], float(expected[at])) for at in best]
 
 
 def _fill_rows(sketch: Sketch, wanted: WantedNumbers, rng: np.random.Generator) -> tuple[Rows, bool]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
+import metasched as ms
 from tests.support.onnx_models import integers, random
-from tests.support.table_models import check_table_node, table_node, table_refusal
+from tests.support.table_models import check_table_node, table_model, table_node, table_refusal
 
 X = integers(5, 4, low=-2, high=4).astype(np.int64)
 
@@ -20,10 +21,20 @@ def test_one_hot_encoder(dtype: Any) -> None:
     check_table_node("OneHotEncoder", X.astype(dtype), cats_int64s=[3, -1, 0, 100000], zeros=1)
 
 
-@pytest.mark.parametrize("keys", [[-2, 0, 1], [-2, 0, 5000]], ids=["a table", "a search"])
+@pytest.mark.parametrize("keys", [[-2, 0, 1], [2, 0, 3], [-2, 0, 5000]], ids=["a table", "from zero", "a search"])
 def test_label_encoder_of_integers(keys: list[int]) -> None:
     check_table_node("LabelEncoder", X, keys_int64s=keys, values_int64s=[4, 5, 6], default_int64=-9)
     check_table_node("LabelEncoder", X, keys_int64s=keys, values_floats=[4.0, 5.5, 6.0], default_float=0.25)
+
+
+def test_tables_of_like_sizes_are_one_program() -> None:
+    """As those of the leaves of many small trees."""
+    networks = (
+        ms.load_onnx(table_model("LabelEncoder", [X], keys_int64s=keys, values_int64s=keys))
+        for keys in ([2, 5], [7, 1, 3], [0, 4, 5, 6])
+    )
+    programs = {str(row.task.program) for network in networks for row in network.tasks()}
+    assert len(programs) == 1
 
 
 def test_label_encoder_of_floats() -> None:

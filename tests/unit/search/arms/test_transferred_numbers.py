@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.lang.instructions import HOLE, Decision
+from metasched.search.arms import transferred_numbers
 from metasched.search.arms.sketch_arm import SketchArm
 from metasched.search.arms.transferred_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.rounds.population import legal
@@ -75,9 +77,11 @@ class Indifferent(CostModel):
     def __init__(self) -> None:
         super().__init__(0)
         self.asked = 0
+        self.rows = 0
 
     def predict(self, features: Features) -> np.ndarray:
         self.asked += 1
+        self.rows += len(features)
         return np.zeros(len(features))
 
 
@@ -88,6 +92,32 @@ def test_rounds_end_with_one_that_finds_nothing_better() -> None:
         model = Indifferent()
         best_rows(arm, model, [WantedNumbers(numbers, 8)])
         assert model.asked == asked
+
+
+def test_climbs_are_drawn_several_at_once() -> None:
+    model = Indifferent()
+    best_rows(arm_of(), model, [WantedNumbers({}, 8, climbs=16)])
+    assert model.asked <= 5
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 16])
+def test_climbs_that_are_drawn_together_find_what_they_find_one_after_another(
+    ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = arm_of(rows=48)
+    wanted = [WantedNumbers({}, 3, climbs=n, drawn=drawn) for n in (1, 4, 16) for drawn in (2, 32)]
+    monkeypatch.setattr(transferred_numbers, "_LEAST_CLIMBS_AHEAD", 1)
+    one_by_one = [only for one in wanted for only in best(arm, one)]
+    monkeypatch.setattr(transferred_numbers, "_LEAST_CLIMBS_AHEAD", ahead)
+    assert best(arm, *wanted) == one_by_one
+
+
+def test_a_row_is_scored_once() -> None:
+    """Of three loops of 4 there are 64 tiles at most."""
+    space = ms.space(ms.operator("matmul_nn", M=4, N=4, K=4), [tiles], target=AVX512)
+    model, arm = Indifferent(), SketchArm(space[0], AVX512, DEFAULT_CORE)
+    best_rows(arm, model, [WantedNumbers({}, 0, climbs=16)] * 2)
+    assert 0 < model.rows <= 64
 
 
 def test_a_number_that_is_lacking_is_the_likely_one_where_nothing_is_gained() -> None:
