@@ -237,7 +237,13 @@ def _is_worthwhile(sch: ms.Schedule, group: _Group) -> bool:
     Filters that are all written as reductions are left to the rule `rolling`, which orders the loops of each.
     """
     return any(
-        not member.conditional and member.operations and n > 1 and not reader.elementwise and not reader.reduces
+        _computes(member) and n > 1 and not reader.elementwise and not reader.reduces
         for member in group.members
         for reader, n in _reads_of(sch, member)
     )
+
+
+def _computes(member: ms.BlockInfo) -> bool:
+    """Whether a stage is more than a copy within borders: where it has a condition, a stencil itself."""
+    stencil = len({(read.buffer, read.place) for read in member.reads}) > len({read.buffer for read in member.reads})
+    return bool(member.operations) and (stencil or not member.conditional)

@@ -69,7 +69,7 @@ def _scan_blocks(sch: ms.Schedule, block: ms.BlockRV, elements: int, size: int, 
 
 def _go_on(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, columns: int, widths: tuple[int, ...]) -> bool:
     """Have each row of columns go on from the one before, if it can; whether it can."""
-    width = info.spatial[-1].extent
+    width = info.spatial[-1].extent if info.spatial else None
     if width is None or width < columns:
         return False
     tiles = [width, *(narrower for narrower in widths if narrower < width)]

@@ -121,7 +121,8 @@ def _nest_of(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shared: ms
     alone = not any((it.extent or 0) >= enough for it in moving) and (info.size(tuple(moving)) or 0) < enough
     only_terms = alone and not all(it.reduces for it in placed)
     around = [handle for handle, _ in others if handle not in inside]
-    neighbours = next((handle for handle, its in others if handle in around and its == (info.spatial[-1],)), None)
+    last = info.spatial[-1:]  # a scalar has none
+    neighbours = next((handle for handle, its in others if handle in around and last and its == last), None)
     return _Nest(tuple(around), tuple(places), tuple(inside), neighbours, extent, only_terms)
 
 

@@ -77,7 +77,7 @@ def rolling_violations(func: Func) -> Iterator[str]:
 def _early_replacements(func: Func, found: RollingBuffer) -> Iterator[str]:
     roll = found.buffer.roll
     assert roll is not None
-    window = as_int(roll.window)
+    window, shape = as_int(roll.window), [as_int(extent) or 0 for extent in found.buffer.shape]
     runs = [instances(b, query.loops_above(func, b.name)) for b in (found.writer, *found.readers)]
     if window is None or any(r is None for r in runs):
         return
@@ -96,6 +96,8 @@ def _early_replacements(func: Func, found: RollingBuffer) -> Iterator[str]:
                 continue
             at = elements_of(run, indices)
             rows = np.concatenate([run.loops[:, :depth], at], axis=1)
+            # What is outside of the buffer is not read: a condition is around it that does not hold there.
+            rows = rows[((at >= 0) & (at < shape)).all(axis=1)]
             events += [(tuple(r[:depth]), order, tuple(r[depth:])) for r in np.unique(rows, axis=0).tolist()]
     held: dict[tuple[int, ...], tuple[int, ...]] = {}
     outside: tuple[int, ...] = ()

@@ -8,4 +8,5 @@ Its files, in reading order:
 - `intrinsics/`: How tensor intrinsics are emitted, a file each: `emit(operands)` for the description of the same name
   in `metasched.schedule.intrinsics`
 - `spills`: Which innermost loops keep vectors in memory for lack of registers, as LLVM's comments in assembly tell
+- `undefined_symbols`: What an ELF object of 64 bits refers to and does not define: functions of libraries, by name
 """

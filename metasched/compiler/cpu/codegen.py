@@ -15,6 +15,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from metasched.compiler.cpu.undefined_symbols import undefined_symbols
 from metasched.errors import BuildError
 from metasched.support.compile_lock import COMPILE_LOCK
 from metasched.support.data_classes import dataclass
@@ -117,12 +118,19 @@ def _emit_assembly(code: ObjectCode, *, comments: bool) -> str:
 
 
 class LoadedCode:
-    """Object code in memory, ready to run. It is freed with this object."""
+    """Object code in memory, ready to run. It is freed with this object.
+
+    Raises BuildError where the code calls what this process does not have: LLVM would put address 0 in its place.
+    """
 
     def __init__(self, code: ObjectCode) -> None:
         with COMPILE_LOCK:
             # An engine needs a module. This one is never compiled: what is looked up is found in the object code.
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine(code.target))
+            # Making the first engine has symbols of the process found.
+            absent = [name for name in undefined_symbols(code.data) if not llvm.address_of_symbol(name)]
+            if absent:
+                raise BuildError("LLVM calls a library that is not there", ", ".join(absent))
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
 
     def address(self, symbol: str) -> int:

@@ -11,6 +11,7 @@ Its files, in reading order:
 - `functions/`: The functions of NumPy that can be traced: a file a family
 - `views`: Arrays that share the elements of another one
 - `indexing`: Subscripts of arrays, read and assigned
+- `ufunc_reductions`: Reductions by ufuncs, such as `np.add.reduce`: by functions of whole arrays, or of halves of rows
 - `ufunc_methods`: The methods of ufuncs: `np.add.reduce`, `np.add.at`
 - `traced_array`: What stands for an array while a function is traced
 - `tracing`: From a function and the types of its arguments to a network

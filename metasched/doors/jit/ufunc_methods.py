@@ -10,51 +10,32 @@ import numpy as np
 
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import add_at
-from metasched.doors.jit.promotion import resolve_types
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.jit.ufunc_reductions import reduce_by
 from metasched.dtypes import DType
 from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 
 # Takes the trace, the ufunc and what its method takes. Gives a value, or an array.
 Method: TypeAlias = Callable[..., Any]
 
-_REDUCTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "add": "sum",
-        "multiply": "prod",
-        "maximum": "max",
-        "minimum": "min",
-        "logical_and": "all",
-        "logical_or": "any",
-    }
-)
 _SUMS: Mapping[str, str] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
-_EXTREMES: Mapping[str, str] = MappingProxyType({"maximum": "max", "minimum": "min"})
+_EXTREMES: Mapping[str, str] = MappingProxyType(
+    {"maximum": "max", "minimum": "min", "logical_or": "max", "logical_and": "min"}
+)
 _SCATTER_REDUCTIONS: Mapping[str, str] = MappingProxyType(
     {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
 )
 
 
-def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **options: Any) -> Any:
-    if ufunc is np.logaddexp:
-        array = array.astype(resolve_types(ufunc, (array.dtype,) * 2)[1].numpy)
-        largest = np.max(array, axis=axis, keepdims=True)
-        largest = np.where(np.isfinite(largest), largest, 0.0)
-        total = np.log(np.sum(np.exp(np.subtract(array, largest)), axis=axis, keepdims=True))
-        found = np.add(total, largest)
-        return found if options.get("keepdims") else np.squeeze(found, axis)
-    if ufunc is np.logical_xor:
-        return np.equal(np.remainder(np.count_nonzero(array, axis=axis, **options), 2), 1)
-    if ufunc.__name__ not in _SUMS and options.get("dtype") is not None:
-        array = array.astype(options["dtype"])
-    given = {key: value for key, value in options.items() if key != "dtype" or ufunc.__name__ in _SUMS}
-    return getattr(np, _require_counterpart(ufunc, "reduce", _REDUCTIONS))(array, axis=axis, **given)
+def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, *given: Any, **options: Any) -> Any:
+    return reduce_by(ufunc, array, *given, **options)
 
 
 def _accumulate(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     if ufunc.__name__ in _SUMS:
         return getattr(np, _SUMS[ufunc.__name__])(array, axis=axis, dtype=dtype)
-    reducer, x = _require_counterpart(ufunc, "accumulate", _EXTREMES), trace.value(array)
+    reducer = _require_counterpart(ufunc, "accumulate", _EXTREMES)
+    x = trace.value(array, DType.BOOL if ufunc in (np.logical_or, np.logical_and) else None)
     own = trace.nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
     site = trace.nodes.site("Scan")
     return trace.nodes.cast(scan_axis(site, own, Scan(reducer, site.axis(axis, x.rank))), x.type.dtype)

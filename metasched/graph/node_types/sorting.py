@@ -104,20 +104,22 @@ def _select_first(site: NodeSite) -> Results:
     k, order = site.integers(1, "k")[0], _order(site)
     if not 0 <= k <= row.extent:
         raise Unsupported(f"it takes {k} of {row.extent} elements")
+    if k == 0:
+        return tuple(site.constant(np.empty(row.shape(0), dtype.numpy)) for dtype in (x.type.dtype, DType.I64))
     elements = prod(row.shape()) * row.extent
     ranked = OF_A_KERNEL + elements * min(row.extent, _SORTED_ELEMENT_COST)
     picked = k * (OF_A_KERNEL + OF_AN_ELEMENT * elements)
-    levels = cheapest_levels(row.extent, k, prod(row.shape())) if k else None
-    least = min(ranked, *([picked] if k else []), *([levels.cost] if levels is not None else []))
+    levels = cheapest_levels(row.extent, k, prod(row.shape()))
+    least = min(ranked, picked, *([levels.cost] if levels is not None else []))
 
     def select() -> Results:
         if levels is not None and levels.cost < min(picked, ranked):
             return select_first(site, x, row.axis, k, levels, order)
-        if 0 < picked < ranked:
+        if picked < ranked:
             return _select_one_by_one(site, row, k, order)
         return sort_row(site, x, row.axis, k, order)
 
-    may_divide = k > 0 and x.type.dtype.is_float and row.axis == x.rank - 1 and site.builder.is_alone
+    may_divide = x.type.dtype.is_float and row.axis == x.rank - 1 and site.builder.is_alone
     if may_divide and selection_cost(row.extent, k, prod(row.shape())) < least:
         return _select_above(site, x, k, order, select)
     return select()

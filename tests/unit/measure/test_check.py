@@ -187,6 +187,15 @@ def test_a_program_with_nothing_finite_asks_for_a_range() -> None:
 
 
 @pytest.mark.parametrize(
+    ("divisor", "integers"), [("A[i, 0] * A[i, 3] - A[i, 1] * A[i, 2]", True), ("A[i, 0] - floor(A[i, 0])", False)]
+)
+def test_where_small_integers_divide_by_zero_others_are_checked(divisor: str, integers: bool) -> None:
+    case = cases_of(f"program p[N=300](A: f32[N, 4]) -> B: f32[N]:\n    B[i] = A[i, 3] / ({divisor})\n").integers
+    assert np.isfinite(case.expected[0]).mean() > 0.5
+    assert bool((case.inputs[0] == np.rint(case.inputs[0])).all()) is integers
+
+
+@pytest.mark.parametrize(
     ("inputs", "message"),
     [
         ({"Q": (0, 1)}, r"no argument `Q`; it has A, B"),

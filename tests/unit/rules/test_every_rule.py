@@ -9,6 +9,17 @@ import pytest
 
 from docs.building.firing import ENOUGH, Firings, firings, programs, shipped_rules, why_few
 from docs.building.shipped_rules import example, rules_page
+from tests.support.rulework import apply
+
+# Results without an index, of terms with and without conditions: blocks with no spatial variable.
+SCALARS = {
+    "sum": "W: f32[]:\n    W[] = sum[i, j < 70](X[i, j])",
+    "running": "W: f32[]:\n    W[] = sum[i, j < 70 if j <= i](X[i, j])",
+    "placed": "W: f32[]:\n    W[] = max[i, j if i64(I[i]) == j](X[i, j])",
+    "second": "(W: f32[], Q: i64[]):\n    V[], P[] = argmax[i, j](X[i, j])\n"
+    "    W[], Q[] = argmax[i, j < 70 if i*70 + j != P[]](X[i, j] if V[] > 0 else 0)",
+    "product": "W: f32[]:\n    T[i, j] = exp(X[i, j])\n    W[] = sum[i, j](T[i, j] * X[j, i])",
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +56,12 @@ def test_the_reason_for_few_is_a_paragraph() -> None:
     assert why_few(rule) is None
     assert why_few(replace(rule, doc="Do it.\n\nFew operators: none\nhas it.\n\nArgs:\n    a: it.")) == "none has it."
     assert why_few(replace(rule, doc="Do it. Few operators: no.")) is None
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_each_takes_scalars_or_says_why_not(name: str) -> None:
+    indices = "I: i32[70], " if "I[" in SCALARS[name] else ""
+    text = f"program scalar({indices}X: f32[70, 70]) -> {SCALARS[name]}\n"
+    for rule in shipped_rules().values():
+        for outcome in apply(text, rule)[1]:
+            assert outcome.reason != "", (rule.name, outcome.block)

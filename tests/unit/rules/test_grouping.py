@@ -36,7 +36,14 @@ program halves[H=16, W=20](X: i32[H, W]) -> Y: i32[H, W]:
     wide: G[i < H, j < W] = F[i // 2, j // 2] * 3 + F[clamp((i + 1) // 2, 0, H // 2 - 1), j // 2]
     sums: Y[i, j] = G[i, j] * G[i, clamp(j + 1, 0, W - 1)] + G[i, j] * X[i, j] + G[i, clamp(j - 1, 0, W - 1)]
 """
-TEXTS = {"corners": CORNERS, "colours": COLOURS, "halves": HALVES}
+# Elements at the borders stay as they are.
+STEPS = """
+program steps[H=13, W=19](X: i32[H, W]) -> Y: i32[H, W]:
+    A[i, j] = X[i - 1, j] + X[i + 1, j] - X[i, j - 1] * 2 if i >= 1 and i < H - 1 and j >= 1 and j < W - 1 else X[i, j]
+    B[i, j] = A[i - 1, j] - A[i + 1, j] * 2 + A[i, j + 1] if i >= 1 and i < H - 1 and j >= 1 and j < W - 1 else A[i, j]
+    Y[i, j] = B[i - 1, j] * 3 + B[i + 1, j] if i >= 1 and i < H - 1 and j >= 1 and j < W - 1 else B[i, j]
+"""
+TEXTS = {"corners": CORNERS, "colours": COLOURS, "halves": HALVES, "steps": STEPS}
 
 
 def always() -> ms.Rule:

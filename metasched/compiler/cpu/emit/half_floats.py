@@ -92,16 +92,20 @@ class Halves:
 
     def _round_f16_native(self, value: SSAValue) -> SSAValue:
         type_ = f"<{value.width} x half>" if value.width else "half"
-        half = self._text.emit_pure(f"fptrunc {value.typed} to {type_}")
         if self._native.computes_f16:
-            half = self._fence(half, type_, value.width)
+            # A product in f16 would be joined with the sum that it is a term of.
+            half = self._fence(self._text.emit_pure(f"fptrunc {value.typed} to {type_}"), type_, DType.F16, value)
+        else:
+            # LLVM would take a sign from the f64 that the value comes from, and call a library to make that an f16.
+            fenced = self._fence(value.text, value.type, DType.F32, value)
+            half = self._text.emit_pure(f"fptrunc {value.type} {fenced} to {type_}")
         return self._on.emit(f"bitcast {type_} {half} to {type_text(DType.F16, value.width)}", DType.F16, value)
 
-    def _fence(self, half: str, type_: str, width: int) -> str:
-        """A rounded value that stays rounded: a product in f16 would be joined with the sum that it is a term of."""
-        symbol = f"@llvm.arithmetic.fence.{f'v{width}f16' if width else 'f16'}"
+    def _fence(self, text: str, type_: str, dtype: DType, like: SSAValue) -> str:
+        """A value that stays what it is: nothing is joined across."""
+        symbol = f"@llvm.arithmetic.fence.{f'v{like.width}' if like.width else ''}{dtype.value}"
         self._declarations[symbol] = f"declare {type_} {symbol}({type_})"
-        return self._text.emit_pure(f"call {type_} {symbol}({type_} {half})")
+        return self._text.emit_pure(f"call {type_} {symbol}({type_} {text})")
 
     def _extend_f16(self, half: SSAValue) -> SSAValue:
         on = self._on

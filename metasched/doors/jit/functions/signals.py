@@ -181,7 +181,8 @@ def polyval(trace: ArrayTrace, p: Any, x: Any) -> Any:
 
 @traces("sinc")
 def sinc(trace: ArrayTrace, x: Any) -> Any:
-    angle = np.multiply(np.pi, np.where(np.equal(x, 0), 1.0e-20, x))
+    angle = np.multiply(np.pi, x)
+    angle = np.where(np.equal(angle, 0), np.finfo(angle.dtype).eps, angle)
     return np.divide(np.sin(angle), angle)
 
 

@@ -73,7 +73,10 @@ def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: 
     values = trace.value(v, wanted)
     if side not in ("left", "right"):
         raise Unsupported(f"side={side!r} is neither 'left' nor 'right'")
-    return search(trace.nodes, trace.value(ordered, wanted), values, right=side == "right")
+    rows = trace.value(ordered, wanted)
+    if rows.rank != 1:
+        raise Unsupported(f"it searches arrays of one dimension, and this is {rows.type}")
+    return search(trace.nodes, rows, values, right=side == "right")
 
 
 @traces("digitize")

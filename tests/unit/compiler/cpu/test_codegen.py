@@ -13,6 +13,7 @@ from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
+from metasched.errors import BuildError
 from metasched.ir.nodes import Buffer, Const, Func
 from metasched.ir.program import Program
 from metasched.lang import parse_program
@@ -184,3 +185,10 @@ def test_code_in_a_cycle_of_objects_is_freed() -> None:
         loaded.append(loaded)
         del loaded
         gc.collect()
+
+
+def test_code_that_calls_what_is_not_there_is_refused() -> None:
+    """It would run into address 0."""
+    text = "declare void @nowhere()\ndefine void @f() {\n  call void @nowhere()\n  ret void\n}"
+    with pytest.raises(BuildError, match=r"a library that is not there\nnowhere"):
+        LoadedCode(compile_text(text, Target.detect(threads=1)))

@@ -25,6 +25,14 @@ def test_the_largest_elements_of_each_row() -> None:
     np.testing.assert_array_equal(values, [[1, 3], [-1, 0]])
 
 
+@pytest.mark.parametrize(("extent", "k"), [(0, 0), (5, 0), (600, 0)])
+def test_no_elements_of_each_row(extent: int, k: int) -> None:
+    for shape in ((extent,), (2, extent)):
+        values, places = run("TopK", np.ones(shape, np.float32), ints(k), constants=(1,), outputs=2)
+        assert values.shape == places.shape == (*shape[:-1], k)
+        assert (values.dtype, places.dtype) == (np.float32, np.int64)
+
+
 @pytest.mark.parametrize(
     ("extent", "k", "axis", "largest"),
     [

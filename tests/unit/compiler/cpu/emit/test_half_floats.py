@@ -56,6 +56,18 @@ def rounding(lanes: int) -> Schedule:
     return sch
 
 
+@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("value", ["0.0 * f64(A[i])", "f64(f32(0.0 * f64(A[i]))) + 0.0", "tanh(f64(A[i]))"])
+def test_a_sign_of_f64_calls_no_library(value: str, lanes: int) -> None:
+    """LLVM would round the f64 that has the sign to f16, which CPUs have no instruction for."""
+    sch = Schedule(parse_program(f"program signed(A: i8[64]) -> C: f16[64]:\n    C[i] = f16({value})"))
+    if lanes:
+        sch.vectorize(sch.get_loops(sch.get_block("C"))[-1], lanes=lanes)
+    code = assembly(sch.func, plain("haswell", frozenset(AVX2)), "x86_64-unknown-linux-gnu", "haswell", "")
+    assert "vcvtps2ph" in code
+    assert "__trunc" not in code
+
+
 def test_a_vector_is_rounded_to_bf16_by_one_instruction_and_three_for_denormals() -> None:
     code = for_sapphire_rapids(rounding(16).func)
     loop = code[: code.index("vcvtneps2bf16")].splitlines()[-8:]

@@ -34,7 +34,7 @@ CASES: dict[str, Any] = {
         for a, w, n in ((x, 3, None), (m, (2, 3), None), (m, 2, 0))
     ),
     "sums": lambda x, k, m, p: (np.ediff1d(m), np.ediff1d(x, to_end=[1.0], to_begin=0.0), np.polyval([1.0, 2.0], m)),
-    "sinc": lambda x, k, m, p: (np.sinc(x), np.sinc(x * 0)),
+    "sinc": lambda x, k, m, p: (np.sinc(x), np.sinc(x * 0), np.sinc(x.astype(np.float16) * 0), np.sinc(k.astype(int))),
 }
 MODES = ("full", "same", "valid")
 

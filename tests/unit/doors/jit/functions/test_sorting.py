@@ -19,6 +19,7 @@ EDGES = np.array([-1.0, -0.5, 0.0, 0.0, 2.0])
 
 CASES: dict[str, Any] = {
     "sort": lambda a, i, e: (np.sort(a), np.sort(a, 0), np.sort(a, None), np.sort(i), np.sort(a > 0, 1)),
+    "none": lambda a, i, e: (np.sort(i[:0]), np.argsort(a[:, :0]), np.take(np.argsort(a[:0, 0]), i[:0])),
     "argsort": lambda a, i, e: (a.argsort(1, kind="stable"), np.argsort(i, kind="stable")),
     "order": lambda a, i, e: (np.lexsort((i, i % 3)), np.sort(i)[::-1][:3], np.partition(a, 2, 1)[:, 2]),
     "search": lambda a, i, e: tuple(
@@ -63,6 +64,7 @@ def test_histograms() -> None:
     ("function", "message"),
     [
         (np.bincount, "`minlength`"),
+        (lambda i: np.searchsorted(i.reshape(4, 5), 3), r"arrays of one dimension, and this is i64\[4, 5\]"),
         (lambda i: np.digitize(i, i), "increase or decrease is computed from data"),
         (lambda i: np.digitize(i, [3, 1, 2]), "its bins neither increase nor decrease"),
         (lambda i: np.histogram(i, "auto"), "'auto' depends on data"),
