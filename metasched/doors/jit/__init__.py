@@ -6,6 +6,7 @@ Its files, in reading order:
 - `structure`: Tuples, lists and dicts of arrays, as a flat list and back
 - `promotion`: Element types of NumPy, and those that its functions give
 - `trace`: The graph of a function while it is traced: operands, constants
+- `powers`: Powers, those of integers by squares
 - `elementwise`: NumPy's ufuncs as expressions of the language
 - `registry`: The functions of NumPy that can be traced, found by their files
 - `functions/`: The functions of NumPy that can be traced: a file a family

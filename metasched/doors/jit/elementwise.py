@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from metasched.doors.exact_division import NOTHING_LEFT, divide_exactly
+from metasched.doors.jit.powers import power
 from metasched.doors.jit.promotion import limit_of, resolve_types, weak_type
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
@@ -25,7 +26,6 @@ _CBRT = (
 )
 # A negative zero has a negative reciprocal.
 _NEGATIVE = "({0} < 0.0 or 1.0 / {0} < 0.0)"
-_MOST_INTEGER_EXPONENT = 16
 _TRUNCATING_DIVISION = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
 _FINITE_BY_INFINITE = "abs({1}) == inf and abs({0}) < inf"
@@ -299,29 +299,6 @@ def _has_operands(operand: Any) -> bool:
 # --- ufuncs that are more than an expression -------------------------------------------------------------------
 
 
-def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
-    base, exponent = values
-    known = exponent.constant
-    number = known.reshape(-1)[0].item() if known is not None and known.size == 1 else None
-    if number is not None and exponent.rank <= base.rank:
-        whole = float(number).is_integer() and 0 < number <= _MOST_INTEGER_EXPONENT
-        if whole and (number <= 3 or not result.is_float):
-            text = " * ".join(["{0}"] * int(number))
-            return trace.nodes.expression("Pow", text, [base], [result], result)
-        if number == 0.5 and result.is_float:
-            return trace.nodes.expression("Sqrt", "sqrt({0})", [base], [result], result)
-        if number == 0:
-            one = trace.nodes.constant("one", np.ones((), result.numpy))
-            return trace.nodes.call("Expand", one, trace.nodes.integers("shape", base.shape))
-        if number < 0 and result.is_integer:
-            raise Unsupported("integers to negative integer powers are not allowed")
-    if result.is_integer:
-        raise Unsupported(
-            f"an integer to a power that is no number up to {_MOST_INTEGER_EXPONENT} has no form in the language"
-        )
-    return trace.nodes.expression("Pow", "pow({0}, {1})", values, [result] * 2, result)
-
-
 def _compare_mixed_signs(
     trace: ArrayTrace, name: str, values: Sequence[GraphValue], computed: tuple[DType, ...]
 ) -> GraphValue:
@@ -356,7 +333,7 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
         "left_shift": _make_shift("left_shift"),
         "matmul": _matmul,
-        "power": _power,
+        "power": power,
         "right_shift": _make_shift("right_shift"),
     }
 )
