@@ -215,13 +215,17 @@ def _bounds_tile(view: StatementView, guard: IsNegative) -> Flags:
     that is not unrolled around both."""
     found: Flags = np.zeros(view.rows, np.bool_)
     rolled = over_terms = found
+    own = loops_in(guard)
     for number, loop in enumerate(view.statement.loops):
+        if number not in own:
+            over_terms = over_terms | view.iterates[number] if loop.reduces else over_terms
+            continue
         moves, unrolled = view.shares.moves(guard, number), view.unrolled[number] > 0
         is_element = not loop.reduces and number != view.statement.vector
         of_tile = moves & unrolled & rolled & over_terms & is_element
         found = np.where(moves, of_tile & ~found, found)
         # A loop over terms counts that is inside of all loops around the tile that the bound depends on.
-        over_terms = np.where(moves, of_tile, over_terms | (loop.reduces & (view.extents[number] > 1)))
+        over_terms = np.where(moves, of_tile, over_terms | (loop.reduces & view.iterates[number]))
         rolled = rolled | (moves & ~unrolled)
     return found
 

@@ -50,3 +50,28 @@ def test_steps_alone(text: str) -> None:
 def test_two_steps_are_left_to_others() -> None:
     reason = "it does not end a chain of blocks that each read the one before several times"
     assert set(reasons(walk(2), lockstep).values()) == {reason}
+
+
+def chain(step: str, rows: int = 4096) -> str:
+    """Three element-wise steps, each of which reads the one before several times."""
+    lines = [f"program chain(A: f32[{rows}, 512]) -> Y: f32[{rows}, 512]:"]
+    lines += [f"    {name}: f32[{rows}, 512]" for name in ("T", "U")]
+    pairs = zip("ATU", "TUY", strict=True)
+    return "\n".join([*lines, *(f"    {y}[i, j] = {step.format(f'{x}[i, j]')}" for x, y in pairs), ""])
+
+
+def test_comparisons_of_what_no_cache_holds_are_taken_together() -> None:
+    sch, _ = apply(chain("{0} if {0} > 0 else {0} * 0.1"), lockstep)
+    assert str(sch.trace).count("compute_at(") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (chain("{0} * tanh({0})"), "call functions or divide"),
+        (chain("{0} / (1 + abs({0}))"), "call functions or divide"),
+        (chain("{0} if {0} > 0 else {0} * 0.1", rows=32), "the second cache holds"),
+    ],
+)
+def test_steps_that_do_not_wait_for_memory_stay_apart(text: str, why: str) -> None:
+    assert why in reasons(text, lockstep)["Y"]
