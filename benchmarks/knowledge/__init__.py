@@ -6,6 +6,7 @@ Its files, in reading order:
 - `first_layers`: What networks begin with: a convolution of an image whose channels come first
 - `numerical`: What numerical programs compute beside layers: distances, filters, stencils, column sums, products of
   vectors
+- `depthwise`: Depthwise layers as graphs have them: padding, a sum for each channel, a bias, and what follows it
 - `quantised`: Layers of networks in bytes, as graphs have them
 - `halves`: Layers of networks in bf16, as graphs have them
 - `sizes`: The sizes: layers of real networks by operator, none of them of the sweeps that guesses are judged by

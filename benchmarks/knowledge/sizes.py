@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, product, zip_longest
 from typing import TypeAlias
 
+from benchmarks.knowledge.depthwise import depthwise
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.from_text import Written
 from benchmarks.knowledge.halves import half_layers
@@ -65,6 +66,12 @@ _DEPTHWISE = (
     (14, 576, 3, 2), (56, 72, 5, 2), (28, 120, 5, 2), (14, 480, 3, 1), (14, 672, 3, 1), (14, 672, 5, 1),
     (7, 672, 5, 1), (14, 480, 5, 1), (7, 1152, 3, 1), (28, 192, 7, 1), (7, 768, 7, 1), (56, 128, 7, 1),
     (28, 256, 7, 1), (75, 64, 3, 1), (38, 240, 3, 2), (19, 672, 5, 1),
+)  # fmt: skip
+# The same, of windows of 25 and 49 taps, of which there are few above.
+_DEPTHWISE_WIDE = (
+    (28, 240, 5, 1), (56, 144, 5, 2), (14, 672, 5, 2), (14, 384, 7, 1), (56, 64, 7, 1), (32, 96, 7, 1), (28, 96, 5, 1),
+    (56, 40, 5, 1), (14, 160, 7, 1), (56, 96, 7, 2), (28, 192, 7, 2), (112, 48, 5, 2), (7, 384, 7, 1), (20, 320, 5, 1),
+    (40, 128, 5, 2),
 )  # fmt: skip
 # (size, channels in, out, taps, groups)
 _GROUPED = (
@@ -181,6 +188,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         _sizes_of("conv2d_bn_relu_nhwc", image, _square(_IMAGES[::3])),
         _sizes_of("conv2d_nchw", image, _square(_IMAGES[::4])),
         _sizes_of("depthwise_conv2d_nhwc", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE)),
+        _sizes_of("depthwise_conv2d_nhwc", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE_WIDE)),
         _sizes_of("conv2d_nhwc", "H W CI CO R G P", _square((*row, row[3] // 2) for row in _GROUPED)),
         _sizes_of("conv2d_nhwc", "H W CI CO R D P", _square((s, ci, co, 3, d, d) for s, ci, co, d in _DILATED)),
         _sizes_of("conv2d_transpose_nhwc", image, _square(_TRANSPOSED)),
@@ -222,6 +230,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         FIRST_LAYERS,
         *numerical(),
         *quantised(),
+        *depthwise(),
         *half_layers(),
     ]
 

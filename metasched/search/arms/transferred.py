@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from math import log2
+from math import inf, log2
 from typing import overload
 
 import numpy as np
@@ -54,10 +54,14 @@ MOST_NEIGHBOURS = 16
 MOST_STRUCTURES = 3
 # In factors of two of a size: what was measured so near is taken as it is, without a look at what it might do without.
 NEAR_DISTANCE = 1.5
-# How many times as fast as what was measured near other numbers, and what was measured further away, have to be
-# expected. Of eight programs of a layer of 12544 pixels of 16 bytes to 96 channels, four with larger tiles were
-# expected to take .95 of the time of what was measured near, and took 1.2 to 1.6.
+# How many times as fast as what was measured near what was measured further away has to be expected. Other numbers are
+# not taken for it, but where none of its own are legal: of eight programs of a layer of 12544 pixels of 16 bytes to 96
+# channels, four with larger tiles were expected to take .95 of the time of what was measured near, and took 1.2 to 1.6;
+# of depthwise convolutions, such with twice the sums in registers .9, and took 1.4 to 1.7.
 GAIN_OVER_NEAR = 1.1
+# What each factor of two counts that something near was measured away, in factors of two of the time expected: what is
+# expected of such differs by more than what they take.
+COST_OF_DISTANCE = 0.15
 # How often rows around the best so far are drawn: more than one number has to change where the sizes of this program
 # leave the neighbour's tiles in part. At 17 sizes of 3 x 3 convolutions, 4 rounds took .96 of the time of one (.72 to
 # 1.03), and 12 no less. At 12 depthwise convolutions, which are short, estimates are too far off: 4 took 1.04 of
@@ -170,8 +174,10 @@ def transferred_into(
         found += [*made.with_what_follows(ordered[0], knowledge), *made.with_what_is_new(ordered)]
         found += made.with_less(sorted(found, key=_sort_key))
     ranked = sorted(found, key=_sort_key)
-    once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
-    return TransferResult(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
+    once: dict[str, TransferredDecisions] = {}
+    for one in ranked:
+        once.setdefault(str(one.trace), one)
+    return TransferResult(tuple(once.values()), tuple((near, one) for near, one in tried if isinstance(one, str)))
 
 
 @dataclass(frozen=True)
@@ -195,7 +201,8 @@ def _known_of_others(known: Iterable[tuple[ReductionPart, TransferResult]]) -> _
 
 def _sort_key(one: TransferredDecisions) -> tuple[float, float]:
     """The most promising is least."""
-    return (0.0 if one.is_near else log2(GAIN_OVER_NEAR)) - one.score, one.neighbour.distance
+    further = 0.0 if one.is_near else log2(GAIN_OVER_NEAR)
+    return further + COST_OF_DISTANCE * min(one.neighbour.distance, NEAR_DISTANCE) - one.score, one.neighbour.distance
 
 
 @dataclass(frozen=True)
@@ -404,7 +411,7 @@ class _Transferring:
     def _wanted_numbers(self, placed: _Placed) -> WantedNumbers:
         other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
         rounds = _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds
-        gain = GAIN_OVER_NEAR if placed.neighbour.distance <= NEAR_DISTANCE else LEAST_GAIN
+        gain = inf if placed.neighbour.distance <= NEAR_DISTANCE else LEAST_GAIN
         return WantedNumbers(placed.numbers, rounds, gain)
 
     def _candidate(self, placed: _Placed, best: ScoredRow) -> TransferredDecisions:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import metasched as ms
 from benchmarks.knowledge import collect
+from benchmarks.knowledge.depthwise import depthwise
 from benchmarks.knowledge.expected import with_few_structures
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.from_text import Written
@@ -20,6 +23,8 @@ from benchmarks.network_shapes import LAYERS
 from benchmarks.yardstick.data import TENSOR_DATA, read_tasks
 from metasched.knowledge.anchor import anchor_of
 from metasched.knowledge.entries import Cpu, Decisions, Entry
+from metasched.knowledge.library import shipped
+from tests.support.targets import AVX512
 
 
 def test_an_order_is_spread_over_a_list() -> None:
@@ -97,9 +102,25 @@ def test_a_numerical_program_is_what_its_name_says(
 
 
 def test_every_size_of_a_program_in_text_is_one_of_it() -> None:
-    for sizes in (*numerical(), *quantised(), *half_layers()):
+    for sizes in (*numerical(), *quantised(), *depthwise(), *half_layers()):
         for size in sizes:
             assert tuple(dict(size.program().params).values()) == size.sizes
+
+
+def test_depthwise_layers_are_convolutions_with_what_follows() -> None:
+    rng = np.random.default_rng(0)
+    data, weights, bias = (rng.random(shape, np.float32) - 0.5 for shape in ((1, 7, 7, 4), (5, 5, 4), (4,)))
+    total = ms.reference(ms.operator("depthwise_conv2d_nhwc", H=7, W=7, C=4, R=5, S=2, P=2))(data, weights) + bias
+    followed = {"relu": np.maximum(total, 0), "silu": total / (1 + np.exp(-total))}
+    for first, *_ in depthwise():
+        found = ms.reference(replace(first, sizes=(7, 4, 5, 2)).program())(data, weights, bias)
+        np.testing.assert_allclose(found, followed[first.operator.split("_")[1]], rtol=1e-4, atol=1e-5)
+
+
+def test_depthwise_layers_of_graphs_are_known() -> None:
+    for size in (size for sizes in depthwise() for size in sizes):
+        (nearest,) = shipped().nearest(anchor_of(size.program().func), AVX512, 1)
+        assert nearest.distance == 0, size.case
 
 
 def test_what_was_timed_with_tiles_is_known_by_its_structure_and_numbers() -> None:
