@@ -23,7 +23,9 @@ _MOST_SMALL_OPERATIONS = 50_000
 _TINY, _FEW_VECTORS = 2_000, 250
 # What puts loops into vectors and sums into registers. A guess among these takes .03 to .22 s of a core, and its kernel
 # 1/9 to 2/3 of the time of the program as it is written (sums, copies, products of one row, softmax, layer norm).
-_FEW_RULES = "scans,gates,multi_level_tiling,tile_transposition,columns,reduction_lanes,vectorize,unroll"
+_FEW_RULES = (
+    "scans,gates,inline,multi_level_tiling,tile_transposition,columns,short_rows,reduction_lanes,vectorize,unroll"
+)
 # Those, and what copies constants ahead. That takes up to .15 s of a core, and is for those whose neighbours along a
 # vector of results are rows: of 64 x 256 weights of a recurrent layer vectors are read in 1/9 of the time then.
 _RULES_TO_PACK = "scans,gates,multi_level_tiling,packing,tile_transposition,columns,reduction_lanes,vectorize,unroll"

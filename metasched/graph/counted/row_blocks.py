@@ -43,7 +43,9 @@ def run_in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> Graph:
     made = remove_dead_code(replace(graph, outputs=(*graph.outputs, *((name, name) for name in numbers))))
     while (blocks := _find_blocks(made, known)) is not None:
         made = remove_dead_code(_Contraction(made, blocks).graph())
-        known = {name: count for name, count in known.items() if name in made.types}
+        # What joins blocks goes by rows as well, and is no work for blocks again.
+        done = blocks.group.axes
+        known = {name: count for name, count in known.items() if name in made.types and name not in done}
     return remove_dead_code(replace(made, outputs=graph.outputs))
 
 

@@ -8,6 +8,7 @@ Its files, in reading order:
 - `running_reductions`: Running sums, products and extrema of rows
 - `windows`: Windows that slide over spatial dimensions
 - `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
+- `exchanged_rows`: Rows in order by a network of exchanges, of numbers that are an element and its place each
 - `selected_elements`: The first elements of long rows, looked for in few blocks of them
 - `repeated_elements`: Values that repeat another along dimensions of which that has one element
 - `known_elements`: Elements of values that depend on constants alone, though the graph computes them in each call

@@ -99,9 +99,8 @@ def _element_along(name: str, around: int, axis: int, *inside: str) -> str:
     return at(name, [*over[:axis], *inside, *over[axis:]])
 
 
-def sort_row(site: NodeSite, x: GraphValue, axis: int, k: int, order: SortOrder) -> tuple[GraphValue, GraphValue]:
+def merge_row(site: NodeSite, x: GraphValue, axis: int, k: int, row_order: RowOrder) -> tuple[GraphValue, GraphValue]:
     """The first `k` elements along an axis, and their places, i64; of equal ones that of the lower place is first."""
-    row_order = RowOrder(x.type.dtype, order)
     blocks = _rank_blocks(site, x, axis, k, row_order)
     while blocks.count > 1:
         blocks = _merge_pairs(site, blocks, k, row_order)

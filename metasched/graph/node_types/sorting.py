@@ -1,7 +1,8 @@
 """The largest elements of each row, in order.
 
 There is no order among iterations to sort by: the rank of an element is how many come before it, which takes n * n
-comparisons of n elements. Longer rows are ranked in blocks, which are merged in pairs
+comparisons of n elements. Longer rows are ranked in blocks, which are merged in pairs by a network of exchanges
+(`node_helpers/exchanged_rows.py`), or by searches where elements do not fit in its numbers
 (`node_helpers/merged_blocks.py`). Where fewer elements are wanted they are looked for in few blocks of the row
 (`node_helpers/selected_elements.py`), or picked one by one: each step looks for the first of those that come after the
 one before.
@@ -22,7 +23,16 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, number_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
 from metasched.graph.loops.elements_above import divide_rows, selection_cost
-from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sort_row
+from metasched.graph.node_helpers.exchanged_rows import (
+    are_small,
+    can_exchange,
+    exchange_cost,
+    fits_beside_place,
+    pick_by_numbers,
+    sort_by_exchanges,
+    sort_small,
+)
+from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, merge_row
 from metasched.graph.node_helpers.moved_elements import stack_values
 from metasched.graph.node_helpers.selected_elements import OF_A_KERNEL, OF_AN_ELEMENT, cheapest_levels, select_first
 from metasched.graph.node_types.branches import build_branch
@@ -36,6 +46,10 @@ Results = tuple[GraphValue, ...]
 
 # What an element of a longer row takes at most until all are in order, in comparisons.
 _SORTED_ELEMENT_COST = 512
+# Rows up to here are ranked by counting, in one kernel.
+_RANKED = 64
+# From so many rows on, it pays to make numbers of elements and their places to pick some by.
+_ROWS_OF_NUMBERS = 8
 
 
 @dataclass(frozen=True)
@@ -107,22 +121,51 @@ def _select_first(site: NodeSite) -> Results:
     if k == 0:
         return tuple(site.constant(np.empty(row.shape(0), dtype.numpy)) for dtype in (x.type.dtype, DType.I64))
     elements = prod(row.shape()) * row.extent
-    ranked = OF_A_KERNEL + elements * min(row.extent, _SORTED_ELEMENT_COST)
+    ranked = _sort_cost(row)
     picked = k * (OF_A_KERNEL + OF_AN_ELEMENT * elements)
     levels = cheapest_levels(row.extent, k, prod(row.shape()))
-    least = min(ranked, picked, *([levels.cost] if levels is not None else []))
+    least = min([ranked, picked, *([levels.cost] if levels is not None else [])])
 
     def select() -> Results:
         if levels is not None and levels.cost < min(picked, ranked):
             return select_first(site, x, row.axis, k, levels, order)
         if picked < ranked:
-            return _select_one_by_one(site, row, k, order)
+            return _pick_one_by_one(site, row, k, order)
         return sort_row(site, x, row.axis, k, order)
 
     may_divide = x.type.dtype.is_float and row.axis == x.rank - 1 and site.builder.is_alone
     if may_divide and selection_cost(row.extent, k, prod(row.shape())) < least:
         return _select_above(site, x, k, order, select)
     return select()
+
+
+def sort_row(site: NodeSite, x: GraphValue, axis: int, k: int, order: SortOrder) -> Results:
+    """The first `k` elements along an axis, and their places, i64; of equal ones that of the lower place is first."""
+    row_order = RowOrder(x.type.dtype, order)
+    if not k or not x.type.size or not _is_exchanged(x, axis):
+        return merge_row(site, x, axis, k, row_order)
+    if fits_beside_place(x.type.dtype, x.shape[axis]) or not site.builder.is_alone:
+        return sort_by_exchanges(site, x, axis, k, row_order)
+
+    def small(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
+        return list(sort_small(site, x, axis, k, row_order))
+
+    def others(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
+        return list(sort_by_exchanges(site, x, axis, k, row_order))
+
+    return build_branch(site, are_small(site, x), [small, others])
+
+
+def _is_exchanged(x: GraphValue, axis: int) -> bool:
+    return x.shape[axis] > _RANKED and can_exchange(x.type.dtype, x.shape[axis])
+
+
+def _sort_cost(row: _Row) -> int:
+    """What it takes to put all elements in order, in comparisons."""
+    rows = prod(row.shape())
+    if _is_exchanged(row.elements, row.axis):
+        return exchange_cost(row.extent, rows)
+    return OF_A_KERNEL + rows * row.extent * min(row.extent, _SORTED_ELEMENT_COST)
 
 
 def _select_above(site: NodeSite, x: GraphValue, k: int, order: SortOrder, otherwise: Callable[[], Results]) -> Results:
@@ -136,6 +179,14 @@ def _select_above(site: NodeSite, x: GraphValue, k: int, order: SortOrder, other
         return list(otherwise())
 
     return build_branch(site, divided.is_divided, [few, others])
+
+
+def _pick_one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:
+    """The first `k` elements, a kernel for each."""
+    x = row.elements
+    if fits_beside_place(x.type.dtype, row.extent) and prod(row.shape()) >= _ROWS_OF_NUMBERS:
+        return pick_by_numbers(site, x, row.axis, k, RowOrder(x.type.dtype, order))
+    return _select_one_by_one(site, row, k, order)
 
 
 def _select_one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:

@@ -18,8 +18,9 @@ from metasched.graph.counted.places_that_hold import places_that_hold
 from metasched.graph.counted.views import reshape_value
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sort_row
+from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder
 from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
+from metasched.graph.node_types.sorting import sort_row
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declare_buffer, indices, place_within

@@ -47,6 +47,8 @@ _MOST_STAGES = 64
 # Reductions of nodes that are joined: choices for one are tried with those for each other, some 2 s for each two. So
 # the steps of a recurrence are few tasks that are used many times.
 _MOST_REDUCTIONS = 4
+# Stages from which on an elementwise node is a step that may come again and again, such as an exchange of a sort.
+_STAGES_OF_STEP = 3
 # Elements of all values of nodes that are joined whatever their rows are: they stay in the cache.
 _MOST_CACHED_ELEMENTS = 1 << 14
 # Rows that there have to be: each is computed as a whole, by one thread.
@@ -97,6 +99,7 @@ class _Grouping:
         self._sources: dict[str, _Source | None] = {}
         self._in_place: dict[int, bool] = {}
         self._rows_refusals: dict[tuple[int, ...], str] = {}
+        self._repeated: dict[int, bool] = {}
         self._common = {n: len(nodes) for nodes in _numbers_by_task(graph) for n in nodes}
         self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
         self._takers = self._find_takers()
@@ -303,7 +306,25 @@ class _Grouping:
             self._rows_refusals[key] = self._find_rows_refusal(members)
         return self._rows_refusals[key]
 
+    def _is_repeated(self, number: int) -> bool:
+        """Whether a node is a step of several stages that goes on from the same step, or that one goes on from it: few
+        tasks do for all of them.
+        """
+        if number not in self._repeated:
+            node, form = self._graph.nodes[number], self._forms.get(number)
+            sources = (self._source(name) for name in node.inputs)
+            near = {*(source.producer for source in sources if source is not None), *self._takers.get(number, ())}
+            is_step = form is not None and kind_of(form) <= Kind.ELEMENTWISE and len(form.stages) >= _STAGES_OF_STEP
+            self._repeated[number] = is_step and any(self._is_same(number, other) for other in near)
+        return self._repeated[number]
+
+    def _is_same(self, number: int, other: int) -> bool:
+        one, two = self._graph.nodes[number], self._graph.nodes[other]
+        return isinstance(one, Compute) and isinstance(two, Compute) and one.program == two.program
+
     def _find_rows_refusal(self, members: list[int]) -> str:
+        if any(map(self._is_repeated, members)):
+            return "one of them is a step that is taken several times, which stays one task"
         together = self._merge_stages(members)
         if isinstance(together, str):
             return together

@@ -77,3 +77,14 @@ def test_a_tiny_program_that_a_loop_runs_often_is_in_vectors() -> None:
     assert (once.origin, often.origin) == (ScheduleOrigin.AS_WRITTEN, ScheduleOrigin.GUESS)
     few = ms.parse_program(SUMS, C=2, N=10)
     assert default_choice.default_choice(few, target, 1000).origin is ScheduleOrigin.AS_WRITTEN
+
+
+def test_a_small_program_has_several_short_rows_in_a_vector_and_stores_nothing_between() -> None:
+    text = """program both(A: f32[2, 512]) -> Y: f32[512, 2]:
+    L: f32[512]
+    L[i] = min(A[0, i], A[1, i])
+    Y[i, h] = L[i] if h == 0 else max(A[0, i], A[1, i])
+"""
+    choice = default_choice.default_choice(ms.parse_program(text), ms.Target.detect())
+    assert "compute_inline" in str(choice.trace)
+    assert "rows of a vector" in str(choice.trace)

@@ -84,16 +84,19 @@ def test_networks_of_many_sizes_share_kernels_and_have_no_loops() -> None:
 
 
 def test_little_work_is_in_no_blocks() -> None:
-    assert not any(loaded(600, 16).graph.loops)
+    assert not any(loaded(300, 16).graph.loops)
 
 
-def test_rows_that_are_moved_run_in_blocks_for_fewer_elements_than_sums_have_terms() -> None:
-    """What goes through memory takes longer than a term of a sum, and reading it in blocks takes no more."""
-    x, holds = random(4000, 48), np.zeros(4000, bool)
+@pytest.mark.parametrize("room", [4000, 3989])
+def test_rows_that_are_moved_run_in_blocks_for_fewer_elements_than_sums_have_terms(room: int) -> None:
+    """What goes through memory takes longer than a term of a sum, and reading it in blocks takes no more. What joins
+    blocks that do not divide the room is not taken in blocks in turn.
+    """
+    x, holds = random(room, 48), np.zeros(room, bool)
     net = ms.load_onnx(model([node("Compress", "x holds", axis=0)], [value("x", x), value("holds", holds)], ["Y"]))
     (loop,) = net.graph.loops
     assert loop.most > 1
-    for count in (0, 1, 2000, 4000):
-        holds = np.zeros(4000, bool)
-        holds[np.random.default_rng(count).permutation(4000)[:count]] = True
+    for count in (0, 1, 2000, room):
+        holds = np.zeros(room, bool)
+        holds[np.random.default_rng(count).permutation(room)[:count]] = True
         np.testing.assert_array_equal(net(x, holds), x[holds])

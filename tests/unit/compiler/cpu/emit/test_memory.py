@@ -267,12 +267,12 @@ program picked[N=64, M=9](A: f32[N], U: f32[M], P: i32[N]) -> Y: f32[N]:
 """
 
 
-@pytest.mark.parametrize("target", [WIDE, AVX2])
-def test_what_no_lane_wants_is_not_gathered(target: Target) -> None:
+def test_what_no_lane_wants_is_not_gathered() -> None:
     """A gather takes its time for none as well: it is behind a branch, where each lane has a condition."""
-    schedule = ms.Schedule(ms.parse_program(PICKED))
+    schedule, target = ms.Schedule(ms.parse_program(PICKED)), Target.detect(threads=1)
     schedule.vectorize(schedule.get_loops(schedule.get_block("Y"))[0], lanes=8)
-    assert re.search(r"br i1 [^\n]*\n\s*wanted[^\n]*:\n[^\n]*masked.gather", emit(lower(schedule.func, target), target))
+    text = emit(lower(schedule.func, target), target).text
+    assert re.search(r"br i1 [^\n]*\n\s*wanted[^\n]*:\n[^\n]*masked.gather", text)
 
 
 @pytest.mark.parametrize("density", [0, 0.1, 1])
