@@ -25,8 +25,8 @@ from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block, block_of_runs
 from benchmarks.sides import ALONE
 from metasched.ir.prologue import constants, main_part
-from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.records import Artefact
+from metasched.measure.workers.load import BoundKernel, LoadedKernel
 from metasched.operators import load
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.runtime.compiled import CompiledKernel, raise_status

@@ -40,8 +40,8 @@ from benchmarks.contest.stored import FOLDER, load, names_there
 from benchmarks.contest.tournament import Contestant, courses_of
 from benchmarks.registry import OptionError, Options, Result
 from benchmarks.strategies import tournament
+from metasched.cost.learning.ranking import Array
 from metasched.cost.model_registry import MakeModel
-from metasched.cost.ranking import Array
 from metasched.operators import TWELVE
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, STRATEGIES
 

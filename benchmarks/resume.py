@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import program
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel
-from metasched.cost.trained import read_shipped_model
 from metasched.database import Record, SearchKey, TaskKey, Visit, code_version, open_database
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases

@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import open_space
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel
-from metasched.cost.trained import read_shipped_model
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
 from metasched.search.space_protocol import Candidate, Observation

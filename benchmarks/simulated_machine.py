@@ -15,14 +15,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.machine import Built
 from metasched.measure.cluster.payloads import Greeting
 from metasched.measure.cluster.worker import serve
 from metasched.measure.cluster.yardstick import MachinePace
-from metasched.measure.inputs import Inputs
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement
+from metasched.measure.workers.protocol import Message, MessageKind
 from metasched.support.code_version import code_version
 
 

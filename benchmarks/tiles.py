@@ -23,7 +23,7 @@ from metasched.cost.expectation import expectation_of
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.measure.compiling import compile_func
-from metasched.measure.load import LoadedKernel
+from metasched.measure.workers.load import LoadedKernel
 from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 

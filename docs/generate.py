@@ -18,8 +18,8 @@ from metasched.errors import LanguageError
 from metasched.functions.declaration import ARGUMENTS
 from metasched.functions.registry import functions
 from metasched.ir.source_printer import print_params
-from metasched.lang import parse_tables
 from metasched.lang.load import parse_definitions
+from metasched.lang.text import parse_tables
 from metasched.operators import digests
 from metasched.operators.files import library_names
 from metasched.schedule.annotation import AnnotationKey, known_annotations

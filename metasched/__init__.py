@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.api import space as space
     from metasched.api import tune as tune
     from metasched.calibration.calibration import CalibrationError as CalibrationError
-    from metasched.cost.trained import ModelError as ModelError
+    from metasched.cost.learning.trained import ModelError as ModelError
     from metasched.database.record import DatabaseError as DatabaseError
     from metasched.doors.jit.errors import TraceError as TraceError
     from metasched.doors.jit.function import JitFunction as JitFunction
@@ -189,7 +189,7 @@ _NAMES = {
         "ScheduleError",
     ),
     "metasched.calibration.calibration": ("CalibrationError",),
-    "metasched.cost.trained": ("ModelError",),
+    "metasched.cost.learning.trained": ("ModelError",),
     "metasched.database.record": ("DatabaseError",),
     "metasched.knowledge.entries": ("KnowledgeError",),
     "metasched.measure.records": ("CheckError",),

@@ -15,8 +15,8 @@ from metasched.ir.nodes import Func
 from metasched.ir.program import Program, require_program
 from metasched.knowledge.library import KnowledgeLike
 from metasched.lang import load_program, parse_program
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
-from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.reference.execution import reference

@@ -21,7 +21,7 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import order_arguments
 from metasched.lang.shorthand import Shorthand, read_shorthand
-from metasched.measure.inputs import Inputs
+from metasched.measure.checking.inputs import Inputs
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress_view import Shown
 from metasched.runtime.call_argument import CallArgument, inspect_argument

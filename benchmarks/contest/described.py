@@ -20,7 +20,7 @@ from benchmarks.yardstick.samples import sketch_of, sources_hash
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core
 from metasched.cost.features import FeatureProgram, Features
-from metasched.cost.ranking import Array
+from metasched.cost.learning.ranking import Array
 from metasched.lang.decisions import decision_text
 from metasched.search.space_protocol import Rows
 from metasched.space.sketch import Sketch

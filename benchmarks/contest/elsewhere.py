@@ -23,8 +23,8 @@ from benchmarks.yardstick.data import TimedTask
 from benchmarks.yardstick.samples import Samples, samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.ranking import Array
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.ranking import Array
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.target import Target
 
 

@@ -12,8 +12,8 @@ from typing import cast
 import numpy as np
 
 from benchmarks.registry import Result
-from metasched.cost.figures import LEVEL, RESAMPLES
-from metasched.cost.ranking import Array
+from metasched.cost.learning.figures import LEVEL, RESAMPLES
+from metasched.cost.learning.ranking import Array
 
 # How many codes were measured where a search is looked at.
 LOOKS = (16, 32, 64, 128)

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.contest.described import Structure, Table
 from metasched.cost.features import Features
-from metasched.cost.ranking import Array
+from metasched.cost.learning.ranking import Array
 from metasched.lang.instructions import Decision
 from metasched.search.rounds.population import Keys, keys
 from metasched.search.space_protocol import Candidate, Mask, Rows, StructuralChoice

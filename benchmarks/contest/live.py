@@ -28,8 +28,8 @@ import numpy as np
 import metasched as ms
 from benchmarks.contest.figures import LOOKS, NEAR_RATIO, interval, mean_at, median_or_beyond, ratio_to_other
 from benchmarks.registry import Options, Result
+from metasched.cost.learning.ranking import Array
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.cost.ranking import Array
 from metasched.database import TaskKey, open_database
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.runner import LocalRunner, RunnerSettings

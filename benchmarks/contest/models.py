@@ -15,13 +15,13 @@ from benchmarks.contest.elsewhere import DESKTOP, as_here, in_ratio, seen_here, 
 from benchmarks.yardstick.data import DATA, TimedTask, read_tasks
 from benchmarks.yardstick.samples import sources_hash
 from benchmarks.yardstick.tasks import TaskSpec
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import TrainedModel
+from metasched.cost.learning.training import train
 from metasched.cost.model import CostModel, Model
 from metasched.cost.model_registry import MakeModel, model_of
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import TrainedModel
-from metasched.cost.training import train
 from metasched.operators import TWELVE
 
 NONE, ROOFLINE, SCRATCH, TRANSFERRED, PRETRAINED = (

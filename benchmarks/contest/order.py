@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.contest.described import Table
 from benchmarks.registry import Result
 from metasched.cost.baseline import analytic_score
+from metasched.cost.learning.ranking import pair_accuracy
 from metasched.cost.model import Model
-from metasched.cost.ranking import pair_accuracy
 
 # The codes that the roofline likes best: what the first batches come from.
 LIKED_CODES = 64

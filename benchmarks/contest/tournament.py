@@ -19,7 +19,7 @@ from benchmarks.contest.models import TRANSFERRED, maker, train_transferred
 from benchmarks.contest.playing import TRIALS, Played, play
 from benchmarks.contest.stored import FOLDER, load, path_of
 from benchmarks.yardstick.samples import sources_hash
-from metasched.cost.ranking import Array
+from metasched.cost.learning.ranking import Array
 from metasched.search.strategy_registry import MakeStrategy
 
 # A table with some of its structures, as a limited space has them.

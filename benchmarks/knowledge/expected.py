@@ -23,8 +23,8 @@ from benchmarks.knowledge.from_networks import SHIPPED
 from benchmarks.knowledge.sizes import AnySize, sizes
 from benchmarks.yardstick.data import TENSOR_DATA, read_tasks
 from metasched.cost.core import default_core
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel
-from metasched.cost.trained import read_shipped_model
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.knowledge.anchor import anchor_of

@@ -18,10 +18,10 @@ from benchmarks.yardstick.samples import Samples
 from benchmarks.yardstick.statement_sums import StatementSums, ThroughputSums
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
-from metasched.cost.lightgbm_package import lightgbm
+from metasched.cost.learning.lightgbm_package import lightgbm
+from metasched.cost.learning.ranking import Array
+from metasched.cost.learning.trained import UNTRAINED_MODEL, TrainedModel
 from metasched.cost.model import CostModel
-from metasched.cost.ranking import Array
-from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel
 
 # Grades of relevance: the fastest candidates of a task have the highest.
 _GRADES = 16

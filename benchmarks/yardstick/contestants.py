@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
+from metasched.cost.learning.ranking import Array
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import TrainedModel
+from metasched.cost.learning.training import train
 from metasched.cost.model import CostModel
-from metasched.cost.ranking import Array
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import TrainedModel
-from metasched.cost.training import train
 
 # The clock by which cycles are told as a time.
 CLOCK_HZ = 3e9

@@ -18,7 +18,7 @@ from benchmarks.yardstick.folds import judgeable_samples
 from benchmarks.yardstick.samples import Samples, samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.ranking import pair_accuracy
+from metasched.cost.learning.ranking import pair_accuracy
 
 # A task is ranked worse if it loses more than so much of its pair accuracy: of 2,000 pairs, 20.
 TOLERANCE = 0.01

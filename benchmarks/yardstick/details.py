@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.estimate.footprint import Array
+from metasched.cost.estimate.statement import StatementView
 from metasched.cost.feature import Feature
 from metasched.cost.features import Features, Rows
-from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
-from metasched.cost.nest import Analyses, analyse
-from metasched.cost.statement import StatementView
+from metasched.cost.program.nest import Analyses, analyse
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import main_part

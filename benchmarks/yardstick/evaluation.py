@@ -13,7 +13,7 @@ from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
 from benchmarks.yardstick.folds import FEW_OWN, OWN_RECORDS, Fold, by_task, folds_by_family, judgeable_samples, with_own
 from benchmarks.yardstick.samples import Samples
-from metasched.cost.ranking import Judgement, judge
+from metasched.cost.learning.ranking import Judgement, judge
 
 POOLS = (SPACE, NEAR_BEST)
 CEILING = "second measurement"

@@ -13,8 +13,8 @@ from benchmarks.yardstick.contestants import Prediction, times_of
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
-from metasched.cost.ranking import Array
-from metasched.cost.training import residual
+from metasched.cost.learning.ranking import Array
+from metasched.cost.learning.training import residual
 
 # What trees are grown on, float32 of shape (n, F), for the n candidates of a task.
 Read = Callable[[Samples], Features]

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from metasched.cost.features import NAMES
-from metasched.cost.trained import read_shipped_model
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.schedule.tensor import intrinsics
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.rounds.population import draw, draw_arms

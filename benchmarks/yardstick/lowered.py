@@ -23,8 +23,8 @@ from benchmarks.yardstick.samples import features_of, sketch_of, task_key
 from metasched.compiler.lower import lower
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, Features
-from metasched.cost.lightgbm_package import lightgbm
-from metasched.cost.ranking import Array, fastest_quarter, pair_accuracy
+from metasched.cost.learning.lightgbm_package import lightgbm
+from metasched.cost.learning.ranking import Array, fastest_quarter, pair_accuracy
 from metasched.target import Target
 
 _SEEDS = (0, 1)

@@ -13,7 +13,7 @@ from benchmarks.yardstick.contestants import Predict, Prediction
 from benchmarks.yardstick.learning import by_roofline, features_of_package, join_samples
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
-from metasched.cost.ranking import Array
+from metasched.cost.learning.ranking import Array
 
 _HIDDEN = 64
 _BATCH = 256

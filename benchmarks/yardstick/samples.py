@@ -23,7 +23,7 @@ from benchmarks.yardstick.data import TimedTask
 from benchmarks.yardstick.details import Details, details_of, joined_details
 from metasched.cost.core import Core, default_core
 from metasched.cost.features import NAMES, FeatureProgram, Features, Rows
-from metasched.cost.ranking import Array
+from metasched.cost.learning.ranking import Array
 from metasched.schedule.trace import Trace
 from metasched.space.sketch import Sketch
 from metasched.target import Target

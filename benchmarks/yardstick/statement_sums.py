@@ -13,8 +13,8 @@ from benchmarks.yardstick.details import CYCLES
 from benchmarks.yardstick.learning import GROWING, TREES, Data, by_roofline, join_samples
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES, Features
-from metasched.cost.lightgbm_package import lightgbm
-from metasched.cost.ranking import Array
+from metasched.cost.learning.lightgbm_package import lightgbm
+from metasched.cost.learning.ranking import Array
 
 _LAUNCHES = NAMES.index("all.launch_cycles")
 # A statement takes at most so many times what the roofline says, or that part of it: a factor of two to this power.

@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.registry import Result
 from benchmarks.yardstick.evaluation import Verdict
-from metasched.cost.figures import FIGURES, Columns, calibration_of, columns_of, interval
-from metasched.cost.ranking import Judgement
+from metasched.cost.learning.figures import FIGURES, Columns, calibration_of, columns_of, interval
+from metasched.cost.learning.ranking import Judgement
 
 # How many of the tasks that are ranked worst are named.
 _WORST_COUNT = 5

@@ -24,10 +24,10 @@ import numpy as np
 
 from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read_tasks
 from benchmarks.yardstick.samples import all_features
-from metasched.cost.held_out import KEPT_FIGURES, KindOfTask, train_on_all
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import SHIPPED_FILE, ModelError, TaughtTask, TrainedModel, read_model
-from metasched.cost.training import add_tile_forest
+from metasched.cost.learning.held_out import KEPT_FIGURES, KindOfTask, train_on_all
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import SHIPPED_FILE, ModelError, TaughtTask, TrainedModel, read_model
+from metasched.cost.learning.training import add_tile_forest
 from metasched.database.record import code_version
 from metasched.support.messages import with_hint
 

@@ -121,7 +121,7 @@ def _note_warning(console: Console, message: Warning | str, *_: object) -> None:
 def _message(error: Exception, args: argparse.Namespace) -> str:
     """The message for an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
     from metasched.measure.records import CheckError
-    from metasched.measure.resources import as_resource_error
+    from metasched.measure.workers.resources import as_resource_error
     from metasched.space.rule_errors import describe_error, is_of_a_rule
 
     if isinstance(error, CheckError):

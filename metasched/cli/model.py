@@ -17,11 +17,18 @@ from pathlib import Path
 from metasched.cli.arguments import UsageError, add_json
 from metasched.cli.command import Console
 from metasched.cli.render import table
-from metasched.cost.figures import figures
-from metasched.cost.held_out import KindOfTask, adapt_model, can_judge, judge_held_out, judge_task, train_on_all
-from metasched.cost.importance import importances
-from metasched.cost.ranking import Judgement
-from metasched.cost.trained import (
+from metasched.cost.learning.figures import figures
+from metasched.cost.learning.held_out import (
+    KindOfTask,
+    adapt_model,
+    can_judge,
+    judge_held_out,
+    judge_task,
+    train_on_all,
+)
+from metasched.cost.learning.importance import importances
+from metasched.cost.learning.ranking import Judgement
+from metasched.cost.learning.trained import (
     MOST_BYTES,
     SHIPPED_FILE,
     UNTRAINED_MODEL,
@@ -29,7 +36,7 @@ from metasched.cost.trained import (
     read_model,
     read_shipped_model,
 )
-from metasched.cost.training import train
+from metasched.cost.learning.training import train
 from metasched.database import Access, Database, code_version, open_database
 from metasched.errors import NoRecord
 from metasched.settings import DEFAULT_DATABASE

@@ -22,7 +22,7 @@ from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
 from metasched.database.record import once_text
 from metasched.ir.work import Work
-from metasched.measure.inputs import Inputs
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan

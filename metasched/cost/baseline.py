@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import NAMES, Features
-from metasched.cost.footprint import Array
 
 _CYCLES_COLUMN = NAMES.index("all.total_cycles")
 _STATEMENTS, _MAIN = NAMES.index("all.cycles"), NAMES.index("s0.cycles")

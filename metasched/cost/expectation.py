@@ -9,16 +9,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from metasched.cost.caches import absent_share, last_cache
-from metasched.cost.condition_cycles import share_of_terms
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.estimate.caches import absent_share, last_cache
+from metasched.cost.estimate.condition_cycles import share_of_terms
+from metasched.cost.estimate.peak import cycles_at_peak, domain_left
+from metasched.cost.estimate.reuse_between_statements import views_of
+from metasched.cost.estimate.roofline import LEAST_OF_MEMORY, start_cycles
+from metasched.cost.estimate.statement import StatementView
 from metasched.cost.feature import Columns
 from metasched.cost.groups import describe_for_sums
-from metasched.cost.nest import Analyses, analyse
-from metasched.cost.peak import cycles_at_peak, domain_left
-from metasched.cost.reuse_between_statements import views_of
-from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
-from metasched.cost.statement import StatementView
+from metasched.cost.program.nest import Analyses, analyse
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metasched.cost.footprint import Array
+from metasched.cost.estimate.footprint import Array
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 

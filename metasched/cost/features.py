@@ -36,15 +36,15 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.estimate.footprint import Array
+from metasched.cost.estimate.peak import cycles_at_peak
+from metasched.cost.estimate.reuse_between_statements import views_of
+from metasched.cost.estimate.roofline import start_cycles
+from metasched.cost.estimate.statement import StatementView
 from metasched.cost.feature import Columns, Feature
-from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_for_sums
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
-from metasched.cost.nest import Analyses, Nest, Statement, analyse
-from metasched.cost.peak import cycles_at_peak
-from metasched.cost.reuse_between_statements import views_of
-from metasched.cost.roofline import start_cycles
-from metasched.cost.statement import StatementView
+from metasched.cost.program.nest import Analyses, Nest, Statement, analyse
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import main_part

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.caches import CACHES
-from metasched.cost.condition_cycles import asked_before_terms
-from metasched.cost.conditions import DataCondition, IsNegative, loops_in
+from metasched.cost.estimate.caches import CACHES
+from metasched.cost.estimate.condition_cycles import asked_before_terms
+from metasched.cost.estimate.footprint import Array, take_level
+from metasched.cost.estimate.roofline import code_bytes, cycles, issue_cycles
+from metasched.cost.estimate.statement import StatementView, total
+from metasched.cost.estimate.tensor_use import comfortable_registers
 from metasched.cost.feature import Columns, Feature, features, require_distinct
-from metasched.cost.footprint import Array, take_level
-from metasched.cost.roofline import code_bytes, cycles, issue_cycles
-from metasched.cost.statement import StatementView, total
-from metasched.cost.tensor_use import comfortable_registers
+from metasched.cost.program.conditions import DataCondition, IsNegative, loops_in
 
 
 @features(

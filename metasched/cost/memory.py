@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.caches import CACHES
+from metasched.cost.estimate.caches import CACHES
+from metasched.cost.estimate.footprint import Array, Levels, take_level
+from metasched.cost.estimate.statement import StatementView
 from metasched.cost.feature import Columns
-from metasched.cost.footprint import Array, Levels, take_level
-from metasched.cost.nest import StatementAccess
-from metasched.cost.statement import StatementView
+from metasched.cost.program.nest import StatementAccess
 from metasched.target import CACHE_LINE
 
 BUFFERS = 4

@@ -22,13 +22,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
-from metasched.cost.forest import LEAVES, Forest
-from metasched.cost.leaf_membership import LeafMembership
-from metasched.cost.task_times import Positions, TaskTimes
-from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel
-from metasched.cost.training import boost_trees, centre_residual
+from metasched.cost.learning.forest import LEAVES, Forest
+from metasched.cost.learning.leaf_membership import LeafMembership
+from metasched.cost.learning.task_times import Positions, TaskTimes
+from metasched.cost.learning.trained import UNTRAINED_MODEL, TrainedModel
+from metasched.cost.learning.training import boost_trees, centre_residual
 from metasched.support.data_classes import dataclass
 
 # Measurements that move the values of leaves: of more, the fastest half of so many and others of all kinds.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from metasched.cost.learning.trained import read_model
 from metasched.cost.model import CostModel, Model
-from metasched.cost.trained import read_model
 from metasched.errors import MetaschedError
 from metasched.support.registry import Product, Registry, checked_function
 

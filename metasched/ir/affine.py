@@ -4,10 +4,10 @@ An integer expression is a polynomial over *atoms*: variables, and quotients, re
 as opaque.
 
 All of this is about mathematical integers, which machine code computes as long as no value leaves 64 bits: that is
-checked where the sizes of a program are known (`metasched.lang.values`, `metasched.compiler.lower.widths`). Data (what
-is read from a buffer, a scalar argument) may be any number, and sums and products of it wrap. So a sum over data is
-only regrouped, which keeps its value modulo 2**64; a quotient, remainder, minimum, maximum or comparison over data is
-left alone.
+checked where the sizes of a program are known (`metasched.lang.elaboration.values`,
+`metasched.compiler.lower.widths`). Data (what is read from a buffer, a scalar argument) may be any number, and sums
+and products of it wrap. So a sum over data is only regrouped, which keeps its value modulo 2**64; a quotient,
+remainder, minimum, maximum or comparison over data is left alone.
 """
 
 from __future__ import annotations

@@ -19,9 +19,10 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_program
 from metasched.lang.diagnostics import Diagnostics
-from metasched.lang.elaborate import elaborate
-from metasched.lang.extents import bare_uses, stage_axes
-from metasched.lang.programs import read_programs
+from metasched.lang.elaboration.elaborate import elaborate
+from metasched.lang.elaboration.extents import bare_uses, stage_axes
+from metasched.lang.elaboration.sizes import Sizes
+from metasched.lang.elaboration.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.lang.python_values import (
     FILE,
     Computed,
@@ -33,8 +34,7 @@ from metasched.lang.python_values import (
     Tensor,
     program_error,
 )
-from metasched.lang.sizes import Sizes
-from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
+from metasched.lang.text.programs import read_programs
 from metasched.support.messages import listing
 
 

@@ -8,8 +8,8 @@ from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.program import Program
 from metasched.ir.source import At, ProgramDef, Setting
 from metasched.lang.diagnostics import Diagnostics, require_text
-from metasched.lang.elaborate import elaborate
-from metasched.lang.programs import read_programs
+from metasched.lang.elaboration.elaborate import elaborate
+from metasched.lang.text.programs import read_programs
 from metasched.support.messages import did_you_mean, listing
 
 SUFFIX = ".ms"

@@ -23,7 +23,7 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.lang.diagnostics import Diagnostics
-from metasched.lang.elaborate import elaborate
+from metasched.lang.elaboration.elaborate import elaborate
 from metasched.lang.load import parse_definitions
 from metasched.lang.memory_order import apply_memory_order
 from metasched.lang.shorthand_shapes import (

@@ -31,9 +31,9 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_source
 from metasched.lang.diagnostics import Diagnostics
-from metasched.lang.extents import bare_uses, stage_axes
-from metasched.lang.sizes import Sizes
-from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
+from metasched.lang.elaboration.extents import bare_uses, stage_axes
+from metasched.lang.elaboration.sizes import Sizes
+from metasched.lang.elaboration.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.support.data_classes import dataclass
 
 NAME = "kernel"

@@ -14,8 +14,6 @@ from typing import ParamSpec, TypeVar
 from metasched.errors import ResourceError
 from metasched.measure.expected_results import MEMORY_HINT, memory_for_expected_results
 from metasched.measure.job import Job
-from metasched.measure.process import Loss, WorkerLost, WorkerProcess
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.quiet import TimingTurns
 from metasched.measure.recently_built import RecentlyBuilt
 from metasched.measure.records import (
@@ -28,6 +26,8 @@ from metasched.measure.records import (
     RunnerClosed,
     WorkerBug,
 )
+from metasched.measure.workers.process import Loss, WorkerLost, WorkerProcess
+from metasched.measure.workers.protocol import Message, MessageKind
 from metasched.support.started_threads import start_threads
 
 P = ParamSpec("P")

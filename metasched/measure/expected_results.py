@@ -15,12 +15,12 @@ import psutil
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.measure.archive import write_arrays
-from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic
-from metasched.measure.inputs import Inputs, given_inputs
-from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.checking.archive import write_arrays
+from metasched.measure.checking.arithmetic import AS_WRITTEN, AllowedArithmetic
+from metasched.measure.checking.inputs import Inputs, given_inputs
 from metasched.measure.records import CheckError, MeasureCandidate, Reason, WorkerBug
-from metasched.measure.resources import explaining
+from metasched.measure.workers.protocol import Message, MessageKind
+from metasched.measure.workers.resources import explaining
 
 MEMORY_HINT = (
     "it may take three quarters of the memory that this machine has to spare: end what holds memory, "

@@ -9,11 +9,11 @@ from dataclasses import field
 from typing import Any, TypeVar
 
 from metasched.ir.program import Program
-from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
-from metasched.measure.protocol import Message
+from metasched.measure.checking.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
+from metasched.measure.checking.tolerance import divides
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import Times, TimingPlan
-from metasched.measure.tolerance import divides
+from metasched.measure.workers.protocol import Message
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 

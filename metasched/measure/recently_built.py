@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from metasched.measure.protocol import Message
 from metasched.measure.records import MeasureCandidate
+from metasched.measure.workers.protocol import Message
 
 # Machine code of hundreds of candidates.
 _MOST_BYTES = 8 << 20

@@ -16,12 +16,9 @@ from typing import Any, Protocol, Self
 
 from metasched.ir.program import Program
 from metasched.measure.building import Building, failure_of
-from metasched.measure.cores import CoreShare, kept_apart, shared_cores
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.expected_results import ExpectedResults
-from metasched.measure.inputs import Inputs
 from metasched.measure.job import Job, turn_order
-from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.quiet import TimingTurns
 from metasched.measure.records import (
     Limits,
@@ -31,16 +28,19 @@ from metasched.measure.records import (
     Reason,
     RunnerClosed,
 )
-from metasched.measure.resources import explaining
-from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.timing import LEAST_VISITS, TimingPlan, is_clearly_slower, is_known_well, median_of
-from metasched.measure.worker_server import WorkerServer
+from metasched.measure.workers.cores import CoreShare, kept_apart, shared_cores
+from metasched.measure.workers.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
+from metasched.measure.workers.protocol import Message, MessageKind
+from metasched.measure.workers.resources import explaining
+from metasched.measure.workers.temporary import TemporaryFolder, remove_abandoned
+from metasched.measure.workers.worker_server import WorkerServer
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
 from metasched.target import Target, TargetError
 
-WORKER_MODULE = "metasched.measure.worker"
+WORKER_MODULE = "metasched.measure.workers.worker"
 _TICK_S = 0.02  # how often it is seen whether what is built was given up
 # A candidate so many times slower than the best may turn out to be the best: all its code is checked.
 _NEAR_RATIO = 1.05

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metasched.cost.caches import last_cache
 from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.estimate.caches import last_cache
 from metasched.measure.timing import Surroundings
 from metasched.target import Target
 

@@ -1,10 +1,10 @@
 """How often a kernel is called to know its time, in visits apart from one another, and when those made are enough.
 
-The clock is read around a loop of calls inside compiled code (see `metasched.measure.load`), so that Python is not
-in the time. A sample is the mean of as many calls as last `sample_s`, so that the clock's own cost and
+The clock is read around a loop of calls inside compiled code (see `metasched.measure.workers.load`), so that Python is
+not in the time. A sample is the mean of as many calls as last `sample_s`, so that the clock's own cost and
 resolution are not in it either. Data stays where the previous call left it: caches are not flushed, as a kernel that
 is called in a loop finds them. In a network, other kernels run between two calls of one, and its weights are no longer
-where it left them: `Surroundings` says so (see `metasched.measure.rotation`).
+where it left them: `Surroundings` says so (see `metasched.measure.workers.rotation`).
 
 What disturbs a machine (a neighbour, its own frequency) lasts longer than a few samples do. So samples are taken in
 visits: candidates are timed one after another, and then all of them again, in the reverse order.

@@ -14,7 +14,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.ir.source import ProgramDef, Setting
 from metasched.lang.diagnostics import Diagnostics
-from metasched.lang.elaborate import elaborate
+from metasched.lang.elaboration.elaborate import elaborate
 from metasched.lang.load import parse_definitions
 from metasched.operators.files import file_of
 from metasched.operators.groups import check_groups

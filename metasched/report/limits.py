@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Any
 
 from metasched.calibration.store import core_of, usable_calibration
-from metasched.cost.caches import last_cache
 from metasched.cost.core import Core
+from metasched.cost.estimate.caches import last_cache
+from metasched.cost.estimate.peak import domain_left
+from metasched.cost.estimate.statement import StatementView
 from metasched.cost.expectation import least_of, stage_views
-from metasched.cost.peak import domain_left
-from metasched.cost.statement import StatementView
 from metasched.ir.nodes import Func
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
-from metasched.measure.inputs import given_inputs, random_inputs
+from metasched.measure.checking.inputs import given_inputs, random_inputs
 from metasched.report.analysis import TuningAnalysis
 from metasched.report.profile import CallProfile, profile_kernel
 from metasched.runtime.callable_kernel import CallableKernel, Origin

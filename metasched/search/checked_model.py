@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import Model
-from metasched.cost.task_times import TaskTimes
 from metasched.errors import MetaschedError
 from metasched.support.messages import counted
 

@@ -9,7 +9,7 @@ from metasched.cost.core import Core, default_core
 from metasched.errors import NoRecord
 from metasched.ir.program import Program, require_program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
-from metasched.measure.inputs import Inputs, require_inputs
+from metasched.measure.checking.inputs import Inputs, require_inputs
 from metasched.measure.timing import Surroundings
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.search.arms.space_arms import SpaceArms

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from metasched.cost.core import Core
 from metasched.ir.program import Program
-from metasched.measure.inputs import Inputs
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.timing import Surroundings
 from metasched.search.proposal import Guesses
 from metasched.search.space_protocol import SearchSpace

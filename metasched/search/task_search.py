@@ -15,9 +15,9 @@ from dataclasses import field, replace
 import numpy as np
 
 from metasched.cost.features import Features
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import LearnsFromOthers, Model
 from metasched.cost.model_registry import MODELS, MakeModel
-from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, comparison, is_faster
 from metasched.database.claims import Claimant

@@ -20,7 +20,7 @@ import metasched as ms
 from metasched.errors import ResourceError
 from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.connection import Connection
-from metasched.measure.temporary import remove_abandoned
+from metasched.measure.workers.temporary import remove_abandoned
 from tests.support.certificates import authority, certificate
 from tests.support.cluster import Cluster
 

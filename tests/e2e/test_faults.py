@@ -23,7 +23,7 @@ from metasched.lang import parse_program
 from metasched.measure.records import CheckError, Limits, Measurement, RunnerClosed, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
-from metasched.measure.worker_server import ForkedProcess
+from metasched.measure.workers.worker_server import ForkedProcess
 from tests.support.kept_workers import BRIEFLY
 
 WORKERS = Path(__file__).parent / "workers"
@@ -100,7 +100,7 @@ def test_who_the_system_kills_for_want_of_memory_is_out_of_memory(
     runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = itertools.count()
-    monkeypatch.setattr("metasched.measure.process.count_memory_kills", lambda: next(counts))
+    monkeypatch.setattr("metasched.measure.workers.process.count_memory_kills", lambda: next(counts))
     check_counted(runner, "kill", "out-of-memory")
 
 

@@ -11,10 +11,10 @@ import pytest
 from metasched.errors import KernelError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.process import WorkerProcess
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import CheckError, Lowered, Measurement, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.workers.process import WorkerProcess
+from metasched.measure.workers.protocol import Message, MessageKind
 from metasched.target import Target
 from tests.support.kept_workers import BRIEFLY
 

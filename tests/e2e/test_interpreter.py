@@ -17,7 +17,7 @@ import metasched as ms
 from metasched.cli.main import main
 from metasched.cost.features import NAMES
 from metasched.cost.model import CostModel
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.task_times import TaskTimes
 
 f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
 np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)), np.full((3, 5), 4))

@@ -17,9 +17,9 @@ import pytest
 
 from metasched.errors import ResourceError
 from metasched.lang import parse_program
-from metasched.measure import temporary
 from metasched.measure.records import CheckError, Failure, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.workers import temporary
 from tests.support.kept_workers import BRIEFLY
 
 WORKERS = Path(__file__).parent / "workers"
@@ -211,7 +211,7 @@ def test_a_threading_layer_that_is_not_there(tmp_path: Path) -> None:
 
 OWNER = """
 import os, sys, signal
-from metasched.measure.temporary import TemporaryFolder
+from metasched.measure.workers.temporary import TemporaryFolder
 folder = TemporaryFolder()
 (folder.path / "data").write_text("x")
 print(folder.path, flush=True)

@@ -11,9 +11,9 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.measure.arithmetic import arithmetic_of
-from metasched.measure.check import LARGE_BYTE, mismatch, prepare
-from metasched.measure.inputs import given_inputs
+from metasched.measure.checking.arithmetic import arithmetic_of
+from metasched.measure.checking.check import LARGE_BYTE, mismatch, prepare
+from metasched.measure.checking.inputs import given_inputs
 from metasched.runtime.compiled import compile_func
 from tests.support import emulation
 from tests.support.targets import AVX512, SAPPHIRE

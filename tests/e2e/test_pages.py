@@ -16,8 +16,8 @@ import pytest
 import metasched as ms
 from docs.building.pages import places
 from metasched.cost.features import NAMES
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import CostModel
-from metasched.cost.task_times import TaskTimes
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.categorical import Categorical

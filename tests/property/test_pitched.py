@@ -14,8 +14,8 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.pitch import set_strides, span
 from metasched.ir.validate import validate
-from metasched.measure.arithmetic import arithmetic_of
-from metasched.measure.check import CheckCase, mismatch
+from metasched.measure.checking.arithmetic import arithmetic_of
+from metasched.measure.checking.check import CheckCase, mismatch
 from metasched.measure.records import CheckError
 from metasched.runtime.compiled import CompiledKernel, build
 from tests.property.fuzz.fuzz_case import PER_PROGRAM, TARGETS, UNBUILDABLE, Case, Oracle, Watched, oracle_of, schedules

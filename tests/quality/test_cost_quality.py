@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import CostModel
-from metasched.cost.task_times import TaskTimes
 from tests.support.targets import AVX512
 from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import metasched as ms
-from metasched.measure.arithmetic import arithmetic_of
-from metasched.measure.check import CheckCase, mismatch, prepare
-from metasched.measure.inputs import Inputs, given_inputs
+from metasched.measure.checking.arithmetic import arithmetic_of
+from metasched.measure.checking.check import CheckCase, mismatch, prepare
+from metasched.measure.checking.inputs import Inputs, given_inputs
 
 
 def check_kernel(kernel: ms.Kernel, program: ms.Program, inputs: Inputs | None = None) -> None:

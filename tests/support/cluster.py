@@ -20,7 +20,7 @@ from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.connection import Connection
 from metasched.measure.cluster.runner import ClusterRunner, ClusterSettings
 from metasched.measure.cluster.worker import serve
-from metasched.measure.fork_server import die_with
+from metasched.measure.workers.fork_server import die_with
 from metasched.target import Target
 
 TARGET = Target("generic", frozenset({"avx2", "fma"}), 2, 32768, 1 << 20, 1 << 25, 64)

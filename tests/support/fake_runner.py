@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from zlib import crc32
 
 from metasched.ir.program import Program
-from metasched.measure.inputs import Inputs
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 

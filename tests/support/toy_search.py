@@ -14,7 +14,7 @@ from metasched.database.record import SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.inputs import Inputs
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import Surroundings, TimingPlan
 from metasched.report.progress import Progress

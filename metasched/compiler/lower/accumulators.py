@@ -46,7 +46,7 @@ from metasched.compiler.lower.tiles import Tiles, find_tile_nest, starts_at_zero
 from metasched.compiler.policy import TILE_ACCUMULATORS
 from metasched.ir.affine import free_vars, free_vars_of, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
-from metasched.lang.bounds import Assumptions
+from metasched.lang.elaboration.bounds import Assumptions
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.baseline import analytic_score
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import UNTRAINED_MODEL
+from metasched.cost.learning.training import residual
 from metasched.cost.model import Model
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED_MODEL
-from metasched.cost.training import residual
 
 
 class Roofline:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel, Model
-from metasched.cost.trained import read_shipped_model
 
 
 def model(seed: int) -> Model:

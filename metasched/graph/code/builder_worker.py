@@ -14,8 +14,8 @@ from metasched.graph.code.task_code import compile_task
 from metasched.ir.program import Program
 from metasched.ir.source import settings_from_json
 from metasched.lang import parse_program
-from metasched.measure.protocol import Message, MessageKind
-from metasched.measure.worker import Worker, main
+from metasched.measure.workers.protocol import Message, MessageKind
+from metasched.measure.workers.worker import Worker, main
 from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -69,7 +69,7 @@ class TaskBuilder(Worker):
     @classmethod
     def warm(cls) -> None:
         from metasched.compiler.cpu.first_use import import_code_generator
-        from metasched.cost.trained import read_shipped_model
+        from metasched.cost.learning.trained import read_shipped_model
         from metasched.graph.code.default_choice import load_guess_data
 
         import_code_generator()

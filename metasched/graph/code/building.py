@@ -17,11 +17,11 @@ from metasched.graph.code.builder_worker import WantedCode, request
 from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.step_code import TaskCode
 from metasched.ir.program import Program
-from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Limits, WorkerBug
-from metasched.measure.temporary import TemporaryFolder, remove_abandoned
-from metasched.measure.worker_server import WorkerServer
+from metasched.measure.workers.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec
+from metasched.measure.workers.protocol import Message, MessageKind
+from metasched.measure.workers.temporary import TemporaryFolder, remove_abandoned
+from metasched.measure.workers.worker_server import WorkerServer
 from metasched.support.messages import with_hint
 from metasched.target import Target
 

@@ -50,7 +50,7 @@ def default_choice(program: Program, target: Target, runs: int = 1) -> Choice:
 def load_guess_data() -> None:
     """Import what the first guess would import, and read the rules and the knowledge that it goes by."""
     from metasched.knowledge.library import shipped
-    from metasched.lang.syntax import grammar
+    from metasched.lang.text.syntax import grammar
     from metasched.space.registry import resolve
 
     grammar()

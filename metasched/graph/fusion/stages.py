@@ -17,7 +17,7 @@ from metasched.ir.source import Argument, Axis, BufferDeclaration, IntLit, Progr
 from metasched.ir.source_printer import print_program
 from metasched.lang import parse_program
 from metasched.lang.diagnostics import Diagnostics
-from metasched.lang.elaborate import elaborate
+from metasched.lang.elaboration.elaborate import elaborate
 from metasched.support.by_identity import Itself, remembered_by_identity
 from metasched.support.data_classes import dataclass
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.cost.caches import last_cache
 from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.estimate.caches import last_cache
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.merge import merge_nodes, replace_nodes
 from metasched.graph.fusion.stages import Stages, stages_of

@@ -25,8 +25,8 @@ from metasched.graph.tuning.view import NetworkProgress, NetworkShown, NetworkVi
 from metasched.ir.nodes import Call
 from metasched.ir.program import Program
 from metasched.knowledge.library import Knowledge, KnowledgeLike
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
-from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed

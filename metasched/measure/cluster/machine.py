@@ -8,15 +8,15 @@ from dataclasses import asdict
 from typing import Protocol
 
 from metasched.ir.program import Program
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.cluster.payloads import Greeting
 from metasched.measure.cluster.yardstick import measured_pace
-from metasched.measure.inputs import Inputs
-from metasched.measure.parsed_programs import parsed_program
-from metasched.measure.process import WorkerLost
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement, Reason
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.measure.workers.parsed_programs import parsed_program
+from metasched.measure.workers.process import WorkerLost
+from metasched.measure.workers.protocol import Message, MessageKind
 from metasched.support.code_version import code_version
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import a_or_an, counted

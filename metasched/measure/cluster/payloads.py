@@ -16,12 +16,12 @@ from typing import Any
 
 from metasched.errors import ResourceError
 from metasched.ir.source import settings_from_json
-from metasched.measure.archive import read_arrays, write_arrays
+from metasched.measure.checking.archive import read_arrays, write_arrays
+from metasched.measure.checking.inputs import Given, Inputs
 from metasched.measure.cluster.yardstick import MachinePace
-from metasched.measure.inputs import Given, Inputs
-from metasched.measure.protocol import Decoder, Message, ProtocolError
 from metasched.measure.records import CheckError, Failure, Lowered, MeasureCandidate, Measurement, WorkerBug
 from metasched.measure.timing import TimingPlan
+from metasched.measure.workers.protocol import Decoder, Message, ProtocolError
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 

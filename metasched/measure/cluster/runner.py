@@ -14,6 +14,7 @@ from typing import Any
 
 from metasched.errors import MetaschedError, ResourceError
 from metasched.ir.program import Program
+from metasched.measure.checking.inputs import Inputs, given_inputs
 from metasched.measure.cluster import remote_calls
 from metasched.measure.cluster.connection import Connection
 from metasched.measure.cluster.fleet import Fleet, Member
@@ -31,10 +32,9 @@ from metasched.measure.cluster.payloads import (
     require_no_fault,
 )
 from metasched.measure.cluster.work import Job, LowerJob, MeasureJob, PendingWork, Ready
-from metasched.measure.inputs import Inputs, given_inputs
-from metasched.measure.protocol import MessageKind
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement, RunnerClosed
 from metasched.measure.timing import TimingPlan
+from metasched.measure.workers.protocol import MessageKind
 from metasched.support.code_version import code_version
 from metasched.support.data_classes import dataclass
 

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import field
 from typing import TypeAlias
 
-from metasched.measure.protocol import Message
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
+from metasched.measure.workers.protocol import Message
 from metasched.support.data_classes import dataclass
 
 # What is submitted within so many seconds of one another was submitted together.

@@ -12,7 +12,7 @@ from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.dask_package import require_distributed
 from metasched.measure.cluster.machine import Machine
 from metasched.measure.cluster.remote_calls import BUILDING, PLUGIN, TIMING
-from metasched.measure.temporary import TemporaryFolder
+from metasched.measure.workers.temporary import TemporaryFolder
 
 # Besides those that build: one times, and one answers what the machine is.
 _MORE_THREADS = 2

@@ -9,7 +9,7 @@ from metasched.ir.affine import as_int, free_vars
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, Func, Unary
 from metasched.ir.printer import print_expr
-from metasched.lang.bounds import Assumptions
+from metasched.lang.elaboration.bounds import Assumptions
 from metasched.schedule.rewrite.parts import writers
 
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})

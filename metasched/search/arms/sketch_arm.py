@@ -6,7 +6,7 @@ import numpy as np
 
 from metasched.cost.core import Core
 from metasched.cost.features import FeatureProgram, Features
-from metasched.cost.nest import Analyses
+from metasched.cost.program.nest import Analyses
 from metasched.lang.decisions import decision_text
 from metasched.search.arms.recent_features import RecentFeatures
 from metasched.search.space_protocol import Mask, Rows

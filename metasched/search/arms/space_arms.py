@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.nest import Analyses
+from metasched.cost.program.nest import Analyses
 from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge

@@ -26,9 +26,9 @@ from metasched.cost.baseline import analytic_score, share_beside
 from metasched.cost.core import Core
 from metasched.cost.expectation import least_cycles, least_vector_cycles
 from metasched.cost.features import Features
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel
-from metasched.cost.nest import Analyses
-from metasched.cost.trained import read_shipped_model
+from metasched.cost.program.nest import Analyses
 from metasched.errors import ScheduleError
 from metasched.knowledge.anchor import Anchor, anchor_of
 from metasched.knowledge.library import Knowledge, Neighbour, cpu_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel, Model
-from metasched.cost.trained import read_shipped_model
 from metasched.ir import query
 from metasched.ir.program import Program
 from metasched.schedule.trace import Trace

@@ -27,7 +27,7 @@ from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expectation import Expectation, expectation_of, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
-from metasched.cost.trained import read_shipped_model
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.errors import NoRecord, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport

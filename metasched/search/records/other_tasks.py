@@ -17,8 +17,8 @@ import numpy as np
 
 from metasched.cost.core import Core
 from metasched.cost.features import NAMES, Features
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import spread_positions
-from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
 from metasched.database.record import SearchKey, TaskKey, code_version
 from metasched.database.summary import Summary

@@ -10,9 +10,9 @@ import numpy as np
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core
 from metasched.cost.features import Features
-from metasched.cost.held_out import KindOfTask
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import TaughtTask
+from metasched.cost.learning.held_out import KindOfTask
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import TaughtTask
 from metasched.database.base import Database
 from metasched.database.record import Record, TaskKey
 from metasched.errors import LanguageError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from metasched.cost.features import NAMES, Features
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.measure.timing import or_inf
 from metasched.search.space_protocol import Arm, Arms, Candidate, Observation, Rows
 

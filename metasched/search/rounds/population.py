@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.cost.footprint import Array
+from metasched.cost.estimate.footprint import Array
 from metasched.search.space_protocol import Arm, Arms, Rows
 
 Keys = np.ndarray[Any, np.dtype[np.uint64]]

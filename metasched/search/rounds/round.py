@@ -7,8 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
 from metasched.cost.model import Model
 from metasched.search.rounds.history import History
 from metasched.search.rounds.population import Positions, distinct, draw, draw_parents, keys, legal, positions_unlike

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from metasched.cost.footprint import Array
+from metasched.cost.estimate.footprint import Array
 from metasched.search.rounds.population import Keys, Positions, keys
 from metasched.search.space_protocol import Candidate, Rows
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import Model
-from metasched.cost.task_times import TaskTimes
 
 
 class YieldingModel:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from metasched.cost.footprint import Array
+from metasched.cost.estimate.footprint import Array
 from metasched.search.rounds.population import draw_parents
 from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Mask, Rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import NAMES, Features
-from metasched.cost.footprint import Array
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import Model
-from metasched.cost.task_times import TaskTimes
 
 # A model that learns from nothing is as it was made.
 _NO_TIMES = TaskTimes(np.empty((0, len(NAMES)), np.float32), np.empty(0))

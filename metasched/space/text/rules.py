@@ -11,7 +11,7 @@ from metasched.ir.source import At
 from metasched.lang.diagnostics import Diagnostics
 from metasched.lang.load import SEPARATOR, file_and_name, read_source
 from metasched.lang.module_tree import ModuleDef
-from metasched.lang.modules import read_modules
+from metasched.lang.text.modules import read_modules
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Rule, RuleError, Skip

@@ -29,6 +29,7 @@ from metasched.ir.source import (
     Starred,
 )
 from metasched.ir.source_printer import print_source
+from metasched.lang.elaboration.sizes import OPERATORS, PREFIXES
 from metasched.lang.instructions import Decision, Ref
 from metasched.lang.module_tree import (
     AssignedName,
@@ -42,7 +43,6 @@ from metasched.lang.module_tree import (
     SkipLine,
     Statement,
 )
-from metasched.lang.sizes import OPERATORS, PREFIXES
 from metasched.schedule.arguments import argument_error, bind
 from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from metasched.graph.code.builder_worker import TaskBuilder
-from metasched.measure.protocol import Message
-from metasched.measure.worker import main
+from metasched.measure.workers.protocol import Message
+from metasched.measure.workers.worker import main
 
 
 class EndingTaskBuilder(TaskBuilder):

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from metasched.errors import BuildError, ScheduleError
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import MeasureCandidate, Reason
-from metasched.measure.worker import Failure, Worker, failure_message, main
+from metasched.measure.workers.protocol import Message, MessageKind
+from metasched.measure.workers.worker import Failure, Worker, failure_message, main
 
 
 def hoard() -> None:

@@ -14,9 +14,9 @@ from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.program import Program
 from metasched.ir.validate import InvalidProgram, validate
 from metasched.lang.instructions import Instruction, TraceData
-from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
-from metasched.measure.check import Bench, Cases, Guarded, mismatch, prepare
-from metasched.measure.inputs import Given
+from metasched.measure.checking.arithmetic import AS_WRITTEN, AllowedArithmetic, arithmetic_of
+from metasched.measure.checking.check import Bench, Cases, Guarded, mismatch, prepare
+from metasched.measure.checking.inputs import Given
 from metasched.measure.records import CheckError
 from metasched.runtime.compiled import build
 from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, Symbolic

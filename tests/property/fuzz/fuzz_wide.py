@@ -12,7 +12,7 @@ import numpy as np
 
 from metasched.dtypes import integer_range
 from metasched.ir.nodes import Func
-from metasched.measure.inputs import arguments
+from metasched.measure.checking.inputs import arguments
 from tests.property.fuzz.fuzz_programs import SIZES, Drawing, Source, pick
 
 _LARGE = (

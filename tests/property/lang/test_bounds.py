@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
-from metasched.lang.bounds import Assumptions
+from metasched.lang.elaboration.bounds import Assumptions
 
 EXTENTS = {"i": 5, "j": 3, "k": 1}
 

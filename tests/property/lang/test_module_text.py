@@ -42,7 +42,7 @@ from metasched.lang.module_tree import (
     Statement,
     print_module,
 )
-from metasched.lang.modules import read_modules
+from metasched.lang.text.modules import read_modules
 from metasched.space.text.rules import parse_module
 
 names = st.sampled_from(["i", "j", "k_", "block", "loops", "root", "split", "sample_tile", "name"])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
+from metasched.cost.learning.trained import ModelError, read_model
 from metasched.cost.model import CostModel
 from metasched.cost.model_registry import model_of
-from metasched.cost.trained import ModelError, read_model
 from metasched.database.database_registry import open_database
 from tests.support.command_line import run
 from tests.support.recorded import add, dense, records_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram, features_of
-from metasched.cost.nest import Analyses, analyse
+from metasched.cost.program.nest import Analyses, analyse
 from metasched.dtypes import DType
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, LoopKind, Store, Var
 from metasched.target import Target

@@ -7,10 +7,10 @@ import pytest
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import UNTRAINED_MODEL, TrainedModel
+from metasched.cost.learning.training import train
 from metasched.cost.model import CostModel, choose_spread
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel
-from metasched.cost.training import train
 from tests.support.targets import AVX512
 
 from .conftest import COLUMNS, dense_relu, draw_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.cost.operations import count
+from metasched.cost.program.operations import count
 from metasched.dtypes import DType
 from metasched.functions import library
 from metasched.functions import registry as of_functions

@@ -9,10 +9,10 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.lang import parse_program
-from metasched.measure.archive import read_arrays, write_arrays
-from metasched.measure.check import Cases, mismatch, prepare
-from metasched.measure.inputs import given_inputs
-from metasched.measure.tolerance import DataKind, exact_magnitude, roundings
+from metasched.measure.checking.archive import read_arrays, write_arrays
+from metasched.measure.checking.check import Cases, mismatch, prepare
+from metasched.measure.checking.inputs import given_inputs
+from metasched.measure.checking.tolerance import DataKind, exact_magnitude, roundings
 
 MATMUL = """
 program matmul[M=4, N=5, K=300, T=bf16](A: T[M, K], B: T[K, N]) -> (C: T[M, N], S: f32[M, N]):

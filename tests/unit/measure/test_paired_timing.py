@@ -8,8 +8,8 @@ import pytest
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
+from metasched.measure.checking.inputs import Inputs
 from metasched.measure.comparison import Comparison
-from metasched.measure.inputs import Inputs
 from metasched.measure.paired_timing import compare
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan, is_clearly_slower

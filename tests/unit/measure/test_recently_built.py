@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.recently_built import RecentlyBuilt
 from metasched.measure.records import MeasureCandidate
+from metasched.measure.workers.protocol import Message, MessageKind
 
 
 def candidate(trace: str) -> MeasureCandidate:

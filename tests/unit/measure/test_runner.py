@@ -15,14 +15,14 @@ import pytest
 
 from metasched.errors import ResourceError
 from metasched.lang import parse_program
-from metasched.measure.cores import CoreShare, share_of
 from metasched.measure.job import turn_order
 from metasched.measure.machines import require_able
-from metasched.measure.process import Loss, WorkerLost, WorkerRole, WorkerSpec
-from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import CheckError, Failure
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.measure.workers.cores import CoreShare, share_of
+from metasched.measure.workers.process import Loss, WorkerLost, WorkerRole, WorkerSpec
+from metasched.measure.workers.protocol import Message, MessageKind
 from metasched.target import Target, TargetError
 
 PROGRAM = parse_program("program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n")

@@ -10,8 +10,8 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.errors import ScheduleError
-from metasched.measure.check import mismatch, prepare
-from metasched.measure.inputs import given_inputs
+from metasched.measure.checking.check import mismatch, prepare
+from metasched.measure.checking.inputs import given_inputs
 from metasched.operators.batched_trace import for_batch
 from metasched.operators.batches import batch_of_one, batches, transpose_operands
 from metasched.operators.matching import Fit, fits

@@ -8,10 +8,10 @@ import pytest
 from metasched.dtypes import DType
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.arithmetic import Computation
-from metasched.measure.check import mismatch, prepare
-from metasched.measure.inputs import Given
-from metasched.measure.tolerance import DataKind, position_tolerances, tolerances
+from metasched.measure.checking.arithmetic import Computation
+from metasched.measure.checking.check import mismatch, prepare
+from metasched.measure.checking.inputs import Given
+from metasched.measure.checking.tolerance import DataKind, position_tolerances, tolerances
 from metasched.reference.bounds import rounded_buffers
 from metasched.reference.execution import reference, reference_with_bound
 

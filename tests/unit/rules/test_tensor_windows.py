@@ -11,8 +11,8 @@ from metasched.rules.use_vnni_windows import use_vnni_windows
 from metasched.rules.vectorize import vectorize
 
 import metasched as ms
+from metasched.cost.estimate.roofline import issue_cycles
 from metasched.cost.expectation import stage_views
-from metasched.cost.roofline import issue_cycles
 from metasched.ir.program import Program
 from metasched.space.sketch import Sketch
 from tests.support.structural import same

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from metasched.cost.features import NAMES, Features
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.errors import MetaschedError
 from metasched.search.checked_model import CheckedModel
 

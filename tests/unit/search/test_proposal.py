@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.cost.model import CostModel
-from metasched.cost.trained import read_shipped_model
 from metasched.database.base import Database
 from metasched.search.space_protocol import Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig

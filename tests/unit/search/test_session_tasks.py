@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
 from metasched.cost.model import CostModel
 from metasched.cost.models.roofline import Roofline
 from metasched.database.base import Database

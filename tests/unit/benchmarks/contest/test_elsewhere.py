@@ -13,8 +13,8 @@ from benchmarks.yardstick.details import Details
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES
-from metasched.cost.ranking import Array
-from metasched.cost.training import residual
+from metasched.cost.learning.ranking import Array
+from metasched.cost.learning.training import residual
 from tests.support.targets import AVX512
 
 CYCLES = NAMES.index("all.total_cycles")

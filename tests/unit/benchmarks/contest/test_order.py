@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.contest.described import Table
 from benchmarks.contest.order import order, ranked_right
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import CostModel
-from metasched.cost.task_times import TaskTimes
 
 
 class _Oracle:

@@ -13,7 +13,7 @@ from benchmarks.yardstick.network import Network
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.ranking import judge
+from metasched.cost.learning.ranking import judge
 from tests.support.targets import AVX512
 from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows
 

@@ -15,8 +15,8 @@ from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, mean_j
 from benchmarks.yardstick.folds import FEW_OWN, OWN_RECORDS
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES
+from metasched.cost.learning.ranking import judge
 from metasched.cost.model_registry import MODELS
-from metasched.cost.ranking import judge
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
 

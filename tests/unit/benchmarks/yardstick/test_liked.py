@@ -10,7 +10,7 @@ import metasched as ms
 from benchmarks.yardstick.data import TENSOR_DATA, read_tasks
 from benchmarks.yardstick.liked import liked_candidates
 from benchmarks.yardstick.tensor_tasks import tensor_tasks
-from metasched.cost.trained import read_shipped_model
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.search.arms.space_arms import SpaceArms
 from tests.support.cross import AMX, WIDE, plain
 

@@ -12,7 +12,7 @@ from benchmarks.yardstick.details import CYCLES, DETAILED
 from benchmarks.yardstick.samples import Samples
 from benchmarks.yardstick.statement_sums import StatementSums, ThroughputSums
 from metasched.cost.features import NAMES
-from metasched.cost.ranking import pair_accuracy
+from metasched.cost.learning.ranking import pair_accuracy
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
 LANES = [feature.name for feature in DETAILED].index("lanes")

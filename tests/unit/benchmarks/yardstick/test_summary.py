@@ -8,8 +8,8 @@ import pytest
 from benchmarks.yardstick.evaluation import Protocol, Verdict
 from benchmarks.yardstick.summary import summary
 from benchmarks.yardstick.table import table
-from metasched.cost.figures import FIGURES, columns_of, interval
-from metasched.cost.ranking import judge
+from metasched.cost.learning.figures import FIGURES, columns_of, interval
+from metasched.cost.learning.ranking import judge
 
 TIMES = np.arange(1.0, 65.0)
 

@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.yardstick.train import objection, with_other_tiles
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.held_out import KindOfTask, train_on_all
-from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED_MODEL, TaughtTask, TrainedModel
+from metasched.cost.learning.held_out import KindOfTask, train_on_all
+from metasched.cost.learning.task_times import TaskTimes
+from metasched.cost.learning.trained import UNTRAINED_MODEL, TaughtTask, TrainedModel
 from metasched.database.record import code_version
 from tests.support.targets import AVX512
 from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from metasched.cost.features import NAMES
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model_registry import MODELS, model_of
-from metasched.cost.task_times import TaskTimes
 from metasched.errors import MetaschedError
 
 CYCLES = NAMES.index("all.total_cycles")

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from metasched.errors import ResourceError
+from metasched.measure.checking.inputs import Given
 from metasched.measure.cluster import payloads
 from metasched.measure.cluster.payloads import Fault, Greeting, MachineFault
 from metasched.measure.cluster.yardstick import MachinePace
-from metasched.measure.inputs import Given
-from metasched.measure.protocol import Message, MessageKind, ProtocolError
 from metasched.measure.records import CheckError, Failure, Lowered, MeasureCandidate, Measurement, WorkerBug
 from metasched.measure.timing import Surroundings, TimingPlan
+from metasched.measure.workers.protocol import Message, MessageKind, ProtocolError
 from metasched.target import TargetError
 from tests.support.cluster import TARGET
 

@@ -10,9 +10,9 @@ from metasched.ir.node_base import Node
 from metasched.ir.nodes import Const, Func
 from metasched.ir.prologue import constants, divide
 from metasched.ir.validate import validate
-from metasched.measure.arithmetic import Computation, arithmetic_of
-from metasched.measure.check import mismatch, prepare
-from metasched.measure.inputs import given_inputs
+from metasched.measure.checking.arithmetic import Computation, arithmetic_of
+from metasched.measure.checking.check import mismatch, prepare
+from metasched.measure.checking.inputs import given_inputs
 from metasched.operators import load
 from metasched.permissions import Permission
 from metasched.reference.execution import reference

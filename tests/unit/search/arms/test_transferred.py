@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import features_of
-from metasched.cost.trained import read_shipped_model
+from metasched.cost.learning.trained import read_shipped_model
 from metasched.knowledge.distill import describe_trace
 from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge, shipped

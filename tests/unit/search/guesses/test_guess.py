@@ -13,8 +13,8 @@ import metasched as ms
 from metasched import operators
 from metasched.compiler.lower import lower
 from metasched.cost.expectation import Limit
-from metasched.measure.check import mismatch, prepare
-from metasched.measure.inputs import given_inputs
+from metasched.measure.checking.check import mismatch, prepare
+from metasched.measure.checking.inputs import given_inputs
 from metasched.runtime.kernel import Origin
 from metasched.search.guesses.guess import Guess
 from metasched.search.guesses.guess import guess as best_guess

@@ -6,9 +6,9 @@ import copy
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import NAMES, Features
-from metasched.cost.footprint import Array
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.search.several_tasks.yielding_model import YieldingModel
 
 

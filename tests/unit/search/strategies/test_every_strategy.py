@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import CostModel, Model
-from metasched.cost.task_times import TaskTimes
 from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
 from metasched.lang.instructions import Decision

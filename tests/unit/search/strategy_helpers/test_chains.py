@@ -7,9 +7,9 @@ from unittest.mock import Mock, call
 import numpy as np
 import pytest
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
-from metasched.cost.footprint import Array
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.search.rounds.history import History
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.seen_features import SeenFeatures

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import NAMES, Features
-from metasched.cost.footprint import Array
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.search.strategy_helpers.shared_model import SharedModel
 
 ROWS = np.zeros((2, len(NAMES)), np.float32)
