@@ -88,5 +88,5 @@ def test_nothing_is_sent_anywhere() -> None:
     ]
     assert not wrong, wrong
     for name in PAIRED:
-        source = (ROOT / "metasched" / "measure" / name).read_text(encoding="utf-8")
+        source = (ROOT / "metasched" / "measure" / "workers" / name).read_text(encoding="utf-8")
         assert not re.search(r"AF_INET|\.(connect|connect_ex|bind|listen)\(|create_connection|create_server", source)

@@ -45,7 +45,7 @@ def listed(*arguments: str) -> str:
 def test_the_installed_rules_are_listed() -> None:
     text = listed()
     assert "multi_level_tiling" in text
-    assert "preset: winograd, padding_terms, scans, blocked_sums, unpacking, row_parts, row_chain, lockstep, " in text
+    assert "preset: winograd, padding_terms, scans, blocked_sums, unpacking, products_in_blocks, row_parts, " in text
     assert '"name": "inline"' in listed("list", "--json")
 
 

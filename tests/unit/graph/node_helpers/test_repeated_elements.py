@@ -67,4 +67,4 @@ def test_what_repeats_a_row_is_as_quick_as_the_row(shape: tuple[int, ...]) -> No
         wanted[place, : shape[1]] = update
     np.testing.assert_array_equal(net(x, updates, index), wanted)
     (scatter,) = [one for one in net.graph.computes if one.op == "ScatterElements"]
-    assert "P: i32[6, 1, 1]" in str(scatter.program)
+    assert "P: i8[6, 1, 1]" in str(scatter.program)
