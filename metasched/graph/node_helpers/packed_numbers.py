@@ -157,7 +157,7 @@ def unpack_matrix(site: NodeSite, weights: PackedWeights, summed: int = 0) -> Gr
     text = _value_text(
         weights, "k", lambda name, step: at(name, (f"j // {width}", _divide_place("k", step), f"j % {width}"))
     )
-    panels = {name: _arrange_in_panels(site, part, width) for name, part in weights.parts.items()}
+    panels = {name: arrange_in_panels(site, part, width) for name, part in weights.parts.items()}
     over, shape = ("k", "j"), (weights.length, rows)
     if summed == 1:
         over, shape = over[::-1], shape[::-1]
@@ -184,7 +184,7 @@ def _divide_place(place: str, step: int) -> str:
     return place if step == 1 else f"{place} // {step}"
 
 
-def _arrange_in_panels(site: NodeSite, part: GraphValue, width: int) -> GraphValue:
+def arrange_in_panels(site: NodeSite, part: GraphValue, width: int) -> GraphValue:
     """Rows side by side, so many in a panel, as [panels, elements of a row, width]; the last is filled with zeros."""
     rows, length = part.shape
     panels = -(-rows // width)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.node_helpers.packed_numbers import PackedWeights, number_in
+from metasched.graph.node_helpers.packed_numbers import PackedWeights, arrange_in_panels, number_in
 from metasched.graph.site import NodeSite
 from metasched.graph.text import cast
 from metasched.graph.value_type import ValueType
@@ -62,7 +62,7 @@ def product_in_blocks(site: NodeSite, x: GraphValue, weights: PackedWeights) -> 
         "D[i, b, j] = sum[t](i32(A[i, b, t]) * i32(U[b, t, j]))",
         f"Y[i, j] = sum[b]((f32(D[i, b, j]) - {zero} * f32(X[i, b])) * (M[i, b] * {1 / _LARGEST_BYTE!r} * {scale}))",
     ]
-    of_blocks = {name: _in_panels(site, part, panel) for name, part in weights.parts.items() if name != "Q"}
+    of_blocks = {name: arrange_in_panels(site, part, panel) for name, part in weights.parts.items() if name != "Q"}
     inputs = {"A": bytes_, "M": largest, "X": sums, "Q": _pack_groups(site, weights, panel), **of_blocks}
     return site.single(stages, ValueType(DType.F32, (x.shape[0], columns)), **inputs)
 
@@ -93,13 +93,6 @@ def _bytes_of_blocks(
     bytes_ = site.single([f"Y[i, b, t] = i8({number})"], ValueType(DType.I8, (*of_blocks, block)), A=x, M=largest)
     sums = site.single(["Y[i, b] = sum[t](i32(A[i, b, t]))"], ValueType(DType.I32, of_blocks), A=bytes_)
     return largest, bytes_, sums
-
-
-def _in_panels(site: NodeSite, part: GraphValue, width: int) -> GraphValue:
-    """Rows side by side, so many in a panel, as [panels, elements of a row, width]."""
-    rows, length = part.shape
-    type_ = ValueType(part.type.dtype, (rows // width, length, width))
-    return site.single([f"Y[p, k, c] = A[p * {width} + c, k]"], type_, A=part)
 
 
 def _pack_groups(site: NodeSite, weights: PackedWeights, width: int) -> GraphValue:
