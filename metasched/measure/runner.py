@@ -18,7 +18,7 @@ from metasched.ir.program import Program
 from metasched.measure.building import Building, failure_of
 from metasched.measure.checking.inputs import Inputs
 from metasched.measure.expected_results import ExpectedResults
-from metasched.measure.job import Job, turn_order
+from metasched.measure.job import Job, next_visited, turn_order
 from metasched.measure.quiet import TimingTurns
 from metasched.measure.records import (
     Limits,
@@ -312,8 +312,9 @@ class LocalRunner:
         left = [job for job in batch if not job.future.done()]
         turn = 0
         while left:
-            for job in turn_order(left, turn):
-                self._try(job, self._visit)
+            waiting = turn_order(left, turn)
+            while waiting:
+                self._try(waiting.pop(next_visited(waiting, time.monotonic())), self._visit)
             for job in left:
                 self._try(job, self._note_best)
             for job in left:
@@ -346,8 +347,7 @@ class LocalRunner:
         # A worker that is still starting would disturb what is timed, unless it does so on cores of its own.
         for worker in (*(self._building.workers if self._share is None else ()), self._runner):
             worker.await_ready()
-        if job.visits:
-            self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
+        self._closed.wait(max(0.0, job.due_at - time.monotonic()))
         body = {
             "artefact": job.artefact.body["artefact"],
             "data": self._data_of(job),
