@@ -396,7 +396,8 @@ class LocalRunner:
 
     @staticmethod
     def _may_be_best(job: Job, best_s: float | None) -> bool:
-        return best_s is None or median_of(job.visits) <= _NEAR_RATIO * best_s
+        # What is timed in turns may be the best once another turns out to be wrong.
+        return job.plan.in_turns or best_s is None or median_of(job.visits) <= _NEAR_RATIO * best_s
 
     def _is_checked(self, job: Job) -> bool:
         """Whether all its code was checked. What has a prologue has code that computes all in one call, too."""

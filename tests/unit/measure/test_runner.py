@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from metasched.errors import ResourceError
 from metasched.lang import parse_program
 from metasched.measure.machines import require_able
+from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import CheckError, Failure, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
@@ -187,6 +188,14 @@ def test_what_may_be_the_best_is_checked_as_a_whole_before_its_time_counts(monke
     assert found["packs wrong"].failure == Failure("wrong-result", "packs wrong")
     assert again.seconds == 0.5
     assert sorted(journal.checked) == ["packs", "packs wrong"], "each once, and none that is slow"
+
+
+def test_all_that_is_timed_in_turns_is_checked_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(wrong={"packs wrong"}, seconds={"packs wrong": 0.4, "packs slow": 0.8})
+    with runner_of(journal, monkeypatch, None) as runner:
+        found = measure_together(runner, ("packs wrong", "packs slow"), None, replace(IN_TURNS, visits=2))
+    assert found["packs wrong"].failure is not None
+    assert (found["packs slow"].seconds, sorted(journal.checked)) == (0.8, ["packs slow", "packs wrong"])
 
 
 @pytest.mark.parametrize(
