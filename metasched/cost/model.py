@@ -26,6 +26,7 @@ from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
 from metasched.cost.learning.forest import LEAVES, Forest
 from metasched.cost.learning.leaf_membership import LeafMembership
+from metasched.cost.learning.lightgbm_package import lightgbm
 from metasched.cost.learning.task_times import Positions, TaskTimes
 from metasched.cost.learning.trained import UNTRAINED_MODEL, TrainedModel
 from metasched.cost.learning.training import boost_trees, centre_residual
@@ -72,6 +73,15 @@ class LearnsFromOthers(Protocol):
     def teach(self, others: Sequence[TaskTimes]) -> None: ...
 
 
+@runtime_checkable
+class GetsReady(Protocol):
+    """A model that imports what it learns with when it is told to, while there is nothing else to do, or else when it
+    first learns.
+    """
+
+    def get_ready(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class _Adaptation:
     """A model's adaptation to a task: values of the trained leaves, the constant of the task, trees of its own."""
@@ -101,6 +111,10 @@ class CostModel:
 
     def _initial_adaptation(self) -> _Adaptation:
         return _Adaptation(self._common, self._trained.offset, Forest(()))
+
+    def get_ready(self) -> None:
+        """Import LightGBM."""
+        lightgbm()
 
     def teach(self, others: Sequence[TaskTimes]) -> None:
         """Learn from the measurements of other tasks, and forget what those of earlier calls taught."""

@@ -55,6 +55,11 @@ class Job:
         return found if found.steps or divides(self.program.func) else AS_WRITTEN
 
     @property
+    def due_at(self) -> float:
+        """When its next visit may be, by `time.monotonic`."""
+        return self.visited_at + self.plan.apart_s if self.visits else 0.0
+
+    @property
     def task(self) -> tuple[Any, ...]:
         """What candidates that race must have in common."""
         return self.candidate.program, self.candidate.params, self.candidate.target, self.plan
@@ -88,9 +93,19 @@ def turn_order(jobs: Sequence[T], turn: int) -> list[T]:
     """The order of the visits of a turn: every other turn is in the reverse order, so that what drifts hits all alike.
 
     Of many, each half is reversed by itself: between two visits of one there are then visits of a third of the others
-    at least, and nobody waits for the time that must be between them.
+    at least.
     """
     if turn % 2 == 0:
         return list(jobs)
     half = len(jobs) if len(jobs) < _MANY_JOBS else (len(jobs) + 1) // 2
     return [*reversed(jobs[:half]), *reversed(jobs[half:])]
+
+
+def next_visited(jobs: Sequence[Job], now: float) -> int:
+    """The position of the job that is visited next, of those left of a turn in its order: the first that is due, so
+    that nobody waits while another could be visited; where none is, the one that is due soonest.
+
+    What is timed to be compared with one another is waited for: which one comes first has to change.
+    """
+    due = (at for at, job in enumerate(jobs) if job.plan.in_turns or job.due_at <= now)
+    return next(due, min(range(len(jobs)), key=lambda at: jobs[at].due_at))

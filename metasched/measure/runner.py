@@ -18,7 +18,7 @@ from metasched.ir.program import Program
 from metasched.measure.building import Building, failure_of
 from metasched.measure.checking.inputs import Inputs
 from metasched.measure.expected_results import ExpectedResults
-from metasched.measure.job import Job, turn_order
+from metasched.measure.job import Job, next_visited, turn_order
 from metasched.measure.quiet import TimingTurns
 from metasched.measure.records import (
     Limits,
@@ -312,8 +312,9 @@ class LocalRunner:
         left = [job for job in batch if not job.future.done()]
         turn = 0
         while left:
-            for job in turn_order(left, turn):
-                self._try(job, self._visit)
+            waiting = turn_order(left, turn)
+            while waiting:
+                self._try(waiting.pop(next_visited(waiting, time.monotonic())), self._visit)
             for job in left:
                 self._try(job, self._note_best)
             for job in left:
@@ -346,8 +347,7 @@ class LocalRunner:
         # A worker that is still starting would disturb what is timed, unless it does so on cores of its own.
         for worker in (*(self._building.workers if self._share is None else ()), self._runner):
             worker.await_ready()
-        if job.visits:
-            self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
+        self._closed.wait(max(0.0, job.due_at - time.monotonic()))
         body = {
             "artefact": job.artefact.body["artefact"],
             "data": self._data_of(job),
@@ -396,7 +396,8 @@ class LocalRunner:
 
     @staticmethod
     def _may_be_best(job: Job, best_s: float | None) -> bool:
-        return best_s is None or median_of(job.visits) <= _NEAR_RATIO * best_s
+        # What is timed in turns may be the best once another turns out to be wrong.
+        return job.plan.in_turns or best_s is None or median_of(job.visits) <= _NEAR_RATIO * best_s
 
     def _is_checked(self, job: Job) -> bool:
         """Whether all its code was checked. What has a prologue has code that computes all in one call, too."""
@@ -404,10 +405,26 @@ class LocalRunner:
         return job.artefact.body["artefact"]["ahead"] is None or self._building.built.is_checked(job.candidate)
 
     def _check_wholes(self, jobs: Sequence[Job]) -> None:
-        """Check timed candidates as wholes, and report them: before a time counts as the best, all code is right."""
-        wholes = [(job, self._building.begin(self._building.build_whole, job)) for job in jobs]
+        """Check timed candidates as wholes, and report them: before a time counts as the best, all code is right.
+
+        Of candidates that race, one is checked only if it is faster than all that are known to be right. The others
+        are checked once they are timed in turns, before one of them may be the best.
+        """
+        wholes = [(job, self._begin_whole(job)) for job in jobs if not job.plan.is_raced]
         for job, whole in wholes:
             self._try(job, partial(self._check_whole, whole))
+        right_s: dict[tuple[Any, ...], float] = {}
+        for job in sorted((job for job in jobs if job.plan.is_raced), key=lambda job: median_of(job.visits)):
+            least, seconds = right_s.get(job.task, job.best_s), median_of(job.visits)
+            if least is not None and seconds >= least:
+                self._try(job, Job.finish)
+                continue
+            self._try(job, partial(self._check_whole, self._begin_whole(job)))
+            if self._building.built.is_checked(job.candidate):
+                right_s[job.task] = seconds
+
+    def _begin_whole(self, job: Job) -> Future[Message]:
+        return self._building.begin(self._building.build_whole, job)
 
     def _check_whole(self, building: Future[Message], job: Job) -> None:
         reason = Reason.BUILD_TIMEOUT

@@ -91,6 +91,11 @@ class TimingPlan:
         if self.samples < 1 or self.visits < 1 or self.apart_s < 0:
             raise ValueError(f"samples and visits are 1 at least, and apart_s is not negative: {self}")
 
+    @property
+    def is_raced(self) -> bool:
+        """Whether a candidate that is slower than the best is visited less often."""
+        return self.race_ratio < _NO_RACE
+
     def without_race(self) -> TimingPlan:
         """The plan with every visit and sample made, however slow the candidate is."""
         return replace(self, race_ratio=_NO_RACE, hopeless=_NO_RACE)
@@ -134,7 +139,7 @@ def is_known_well(visits: Sequence[Times], best_s: float | None, plan: TimingPla
     """Whether another visit would tell nothing: two agree, and the candidate may race; where it is slower than the best
     they need not agree so well.
     """
-    if best_s is None or len(visits) < LEAST_VISITS or plan.race_ratio >= _NO_RACE:
+    if best_s is None or len(visits) < LEAST_VISITS or not plan.is_raced:
         return False
     medians = [median_of([times]) for times in visits]
     return _agree(medians, _ABOUT_AGREE if min(medians) > _BEHIND_RATIO * best_s else _VISITS_AGREE)

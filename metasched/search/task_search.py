@@ -16,7 +16,7 @@ import numpy as np
 
 from metasched.cost.features import Features
 from metasched.cost.learning.task_times import TaskTimes
-from metasched.cost.model import LearnsFromOthers, Model
+from metasched.cost.model import GetsReady, LearnsFromOthers, Model
 from metasched.cost.model_registry import MODELS, MakeModel
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, comparison, is_faster
@@ -401,6 +401,8 @@ class TaskSearch:
         new = sum(not proposal.is_settled(self.known) for proposal in at.proposals or ())
         if at.proposals is not None and self.trials_left(goal) > new and not self._lacks_time(goal):
             with self.phases.timed(Phase.AHEAD), collection.pause_gc():
+                if isinstance(at.model.own, GetsReady):
+                    at.model.own.get_ready()
                 at.strategy.look_ahead()
 
     def _looks_elsewhere(self, at: _Open) -> bool:

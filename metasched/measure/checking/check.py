@@ -175,8 +175,12 @@ def mismatch(actual: Array, expected: Array, tolerance: NDArray[np.float64] | No
         wrong = _differs(actual, expected)
     else:
         with np.errstate(invalid="ignore", over="ignore"):
-            difference = np.abs(actual.astype(np.float64) - expected)
-            close = (difference <= tolerance) | (np.isinf(tolerance) & np.isfinite(expected))
+            difference = actual.astype(np.float64)
+            np.abs(np.subtract(difference, expected, out=difference), out=difference)
+            close = difference <= tolerance
+            if close.all():
+                return None
+            close |= np.isinf(tolerance) & np.isfinite(expected)
             if close.all():
                 return None
             wrong = ~close & _differs(actual, expected.astype(actual.dtype))
@@ -194,7 +198,7 @@ def mismatch(actual: Array, expected: Array, tolerance: NDArray[np.float64] | No
 def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
     """Elementwise; NaN equals NaN."""
     wrong: NDArray[np.bool_] = np.asarray(actual != expected)
-    if is_float(actual.dtype):
+    if is_float(actual.dtype) and wrong.any():
         wrong &= ~(np.isnan(actual) & np.isnan(expected))
     return wrong
 

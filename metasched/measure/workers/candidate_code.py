@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from metasched.measure.checking.check import Bench, Guarded
 from metasched.measure.records import Artefact, ArtefactPrologue
 from metasched.measure.workers.load import BoundKernel, LoadedKernel
+
+# The parts of all candidates of a batch: each is visited several times, and loading takes longer than a few calls.
+_MOST_LOADED = 128
 
 
 class CallableCode(Protocol):
@@ -32,7 +36,7 @@ class WholeCode:
     """A candidate that is called as a whole."""
 
     def __init__(self, artefact: Artefact, data: bytes) -> None:
-        self._kernel = LoadedKernel(artefact, data)
+        self._kernel = _loaded_kernel(artefact, data)
         self._workspace = Guarded(artefact.workspace_bytes, offset=0)
         self.scratch: tuple[Guarded, ...] = (self._workspace,)
         self.prologue_seconds: float | None = None
@@ -50,8 +54,8 @@ class DividedCode:
     def __init__(self, artefact: Artefact, ahead: ArtefactPrologue, data: bytes) -> None:
         before, main = artefact.split(data)
         self._ahead = ahead
-        self._prologue = LoadedKernel(ahead.code, before)
-        self._main = LoadedKernel(artefact, main)
+        self._prologue = _loaded_kernel(ahead.code, before)
+        self._main = _loaded_kernel(artefact, main)
         self._results = tuple(Guarded(size, offset=0) for size in ahead.result_bytes)
         self._workspaces = tuple(Guarded(part.workspace_bytes, offset=0) for part in (ahead.code, artefact))
         self.scratch: tuple[Guarded, ...] = (*self._results, *self._workspaces)
@@ -79,3 +83,8 @@ def load_code(artefact: Artefact, data: bytes) -> CallableCode:
     if artefact.ahead is None:
         return WholeCode(artefact, data)
     return DividedCode(artefact, artefact.ahead, data)
+
+
+@lru_cache(maxsize=_MOST_LOADED)
+def _loaded_kernel(artefact: Artefact, data: bytes) -> LoadedKernel:
+    return LoadedKernel(artefact, data)

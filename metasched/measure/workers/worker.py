@@ -30,6 +30,8 @@ from metasched.target import Target
 
 _ORPHAN_CHECK_S = 1.0
 _SMALL_PROGRAM = "program small[N=8](A: f32[N]) -> B: f32[N]:\n    b: B[i] = A[i]\n"
+# A step has all primitives imported.
+_SMALL_TRACE = 'trace 1 of small[N=8]:\n    b = get_block("b")\n    i = get_loops(b)\n'
 
 
 class Channel:
@@ -82,7 +84,7 @@ class Worker:
         from metasched.measure.workers import candidate_timer  # noqa: F401
         from metasched.measure.workers.builder import Builder
 
-        Builder().build(MeasureCandidate(_SMALL_PROGRAM, (), "trace 1 of small[N=8]:\n", str(Target.detect(threads=1))))
+        Builder().build(MeasureCandidate(_SMALL_PROGRAM, (), _SMALL_TRACE, str(Target.detect(threads=1))))
 
     def preload(self) -> None:
         """Have what the role needs, before the first request asks for it."""

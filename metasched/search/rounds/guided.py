@@ -69,12 +69,13 @@ class GuidedSearch(ABC):
         if len(self.history) > self.lengths[-1]:
             self.lengths.append(len(self.history))
 
-    def look_near(self, now: Round, count: int) -> list[Candidate]:
-        """Of a batch of `count`, those that need no look at the whole space: they are built while `look` goes on.
+    def look_near(self, now: Round, count: int) -> Iterator[list[Candidate]]:
+        """Of a batch of `count`, those that need no look at the whole space: they are built while `look` goes on, each
+        part of them as soon as it is chosen.
 
         By default there are none.
         """
-        return []
+        return iter(())
 
     def propose(self, count: int) -> list[Candidate]:
         return [candidate for part in self.propose_in_parts(count) for candidate in part]
@@ -82,9 +83,9 @@ class GuidedSearch(ABC):
     def propose_in_parts(self, count: int) -> Iterator[list[Candidate]]:
         """What `propose` returns: first what `look_near` finds, if it finds any."""
         now = self.open_round(self.history, self._seen)
-        now.taken += self.look_near(now, count)
-        if now.taken:
-            yield list(now.taken)
+        for near in self.look_near(now, count):
+            now.taken += near
+            yield near
         left = count - len(now.taken)
         chosen = self.look(now, left)
         chosen += self._fill(now, left - len(chosen), [*now.taken, *chosen]) if len(chosen) < left else []

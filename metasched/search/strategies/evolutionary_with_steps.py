@@ -7,6 +7,8 @@ local optimum. Rows and structures have one parent each. Steps are chosen first,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategies.evolutionary import Evolution
@@ -32,8 +34,8 @@ class SteppingEvolution(Evolution):
         self.steps = config or StepsConfig()
         self._descent = Descent(given.arms, self.steps.descent)
 
-    def look_near(self, now: Round, count: int) -> list[Candidate]:
-        return self._descent.choose(now, round(count * self.steps.share))
+    def look_near(self, now: Round, count: int) -> Iterator[list[Candidate]]:
+        return self._descent.choose_in_parts(now, round(count * self.steps.share))
 
 
 def strategy(given: StrategyInputs) -> Strategy:

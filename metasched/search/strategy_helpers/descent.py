@@ -7,7 +7,7 @@ of these are next, so the step grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -45,15 +45,28 @@ class Descent:
 
     def choose(self, now: Round, count: int) -> list[Candidate]:
         """Up to `count` candidates next to the best measured, a like share to each; none before any was measured."""
+        return [candidate for part in self.choose_in_parts(now, count) for candidate in part]
+
+    def choose_in_parts(self, now: Round, count: int) -> Iterator[list[Candidate]]:
+        """What `choose` returns: first what is next to the best of all, before there is a look around the others."""
         centres = now.history.fastest_candidates(self.config.best)
-        around = [(Pool(lambda arm: keys(now.history.rows(arm))), self._ring(now, centre)) for centre in centres]
-        near = [self._ring_neighbours(pool, ring) for pool, ring in around]
-        now.describe(near)
         chosen: list[Candidate] = []
-        for place, (pool, _) in enumerate(around):
-            share = -(-(count - len(chosen)) // (len(centres) - place))
-            chosen += self._choose_around(now, pool, near[place], share, chosen)
-        return chosen
+        left = len(centres)
+        for some in (centres[:1], centres[1:]):
+            before = len(chosen)
+            for pool, near in self._surroundings(now, some):
+                share = -(-(count - len(chosen)) // left)
+                chosen += self._choose_around(now, pool, near, share, chosen)
+                left -= 1
+            if len(chosen) > before:
+                yield chosen[before:]
+
+    def _surroundings(self, now: Round, centres: Sequence[Candidate]) -> list[tuple[Pool, dict[int, Rows]]]:
+        """The rows next to each of some candidates, and a pool for what is found around it."""
+        around = [(Pool(lambda arm: keys(now.history.rows(arm))), self._ring(now, centre)) for centre in centres]
+        found = [(pool, self._ring_neighbours(pool, ring)) for pool, ring in around]
+        now.describe([near for _, near in found])
+        return found
 
     def _choose_around(
         self, now: Round, pool: Pool, near: dict[int, Rows], count: int, taken: Sequence[Candidate]

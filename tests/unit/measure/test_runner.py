@@ -5,19 +5,18 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from metasched.errors import ResourceError
 from metasched.lang import parse_program
-from metasched.measure.job import turn_order
 from metasched.measure.machines import require_able
-from metasched.measure.records import CheckError, Failure
+from metasched.measure.paired_timing import IN_TURNS
+from metasched.measure.records import CheckError, Failure, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.measure.workers.cores import CoreShare, share_of
@@ -166,14 +165,20 @@ def test_only_builders_run_beside_a_timing_and_on_other_cores(monkeypatch: pytes
     assert journal.pinned[:2] == [share.building] * 2
 
 
+def measure_together(
+    runner: LocalRunner, names: Sequence[str], best_s: float | None, plan: TimingPlan
+) -> dict[str, Measurement]:
+    lowered = [runner.lower(PROGRAM, name, "t").result(_S) for name in names]
+    futures = [runner.submit(PROGRAM, one.candidate.trace, "t", best_s, lowered=one, plan=plan) for one in lowered]
+    return dict(zip(names, (future.result(_S) for future in futures), strict=True))
+
+
 def test_what_may_be_the_best_is_checked_as_a_whole_before_its_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(wrong={"packs wrong"}, seconds={"packs slow": 0.8, "packs wrong": 0.51})
+    plan = PLAN.without_race()
     with runner_of(journal, monkeypatch, None) as runner:
-        names = ("packs", "packs wrong", "packs slow", "plain")
-        lowered = [runner.lower(PROGRAM, name, "t").result(_S) for name in names]
-        futures = [runner.submit(PROGRAM, one.candidate.trace, "t", lowered=one) for one in lowered]
-        found = dict(zip(names, (future.result(_S) for future in futures), strict=True))
-        again = runner.submit(PROGRAM, "packs", "t").result(_S)
+        found = measure_together(runner, ("packs", "packs wrong", "packs slow", "plain"), None, plan)
+        again = runner.submit(PROGRAM, "packs", "t", plan=plan).result(_S)
     assert {name: one.seconds for name, one in found.items()} == {
         "packs": 0.5,
         "packs wrong": None,
@@ -183,6 +188,31 @@ def test_what_may_be_the_best_is_checked_as_a_whole_before_its_time_counts(monke
     assert found["packs wrong"].failure == Failure("wrong-result", "packs wrong")
     assert again.seconds == 0.5
     assert sorted(journal.checked) == ["packs", "packs wrong"], "each once, and none that is slow"
+
+
+def test_all_that_is_timed_in_turns_is_checked_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(wrong={"packs wrong"}, seconds={"packs wrong": 0.4, "packs slow": 0.8})
+    with runner_of(journal, monkeypatch, None) as runner:
+        found = measure_together(runner, ("packs wrong", "packs slow"), None, replace(IN_TURNS, visits=2))
+    assert found["packs wrong"].failure is not None
+    assert (found["packs slow"].seconds, sorted(journal.checked)) == (0.8, ["packs slow", "packs wrong"])
+
+
+@pytest.mark.parametrize(
+    ("best_s", "checked"),
+    [(None, ["packs wrong", "packs"]), (0.6, ["packs wrong", "packs"]), (0.415, ["packs wrong"]), (0.4, [])],
+)
+def test_of_what_races_the_fastest_are_checked_as_wholes_until_one_is_right(
+    monkeypatch: pytest.MonkeyPatch, best_s: float | None, checked: list[str]
+) -> None:
+    journal = Journal(wrong={"packs wrong"}, seconds={"packs next": 0.43, "packs wrong": 0.41, "packs": 0.42})
+    with runner_of(journal, monkeypatch, None) as runner:
+        found = measure_together(runner, ("packs next", "packs wrong", "packs"), best_s, PLAN)
+        assert journal.checked == checked
+        assert (found["packs wrong"].failure is None) == (not checked)
+        assert (found["packs"].seconds, found["packs next"].seconds) == (0.42, 0.43)
+        measure_together(runner, ("packs", "packs next"), None, PLAN.without_race())
+    assert sorted({*journal.checked}) == sorted({*checked, "packs", "packs next"}), "once they are timed in turns"
 
 
 def test_what_is_given_up_is_ended_and_the_next_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,13 +388,3 @@ def test_cores_for_building_share_nothing_with_those_for_timing(
 @pytest.mark.parametrize(("threads", "cpus"), [(1, {0, 1}), (2, {0, 1, 2, 3}), (4, {0, 1, 2, 3})])
 def test_there_are_no_cores_for_building_where_all_are_for_timing(threads: int, cpus: set[int]) -> None:
     assert share_of(threads, cpus, pairs) is None
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 13])
-def test_turns_visit_all_and_a_third_of_the_others_between_two_visits_where_there_are_many(count: int) -> None:
-    turns = [turn_order(range(count), turn) for turn in range(4)]
-    assert all(sorted(turn) == list(range(count)) for turn in turns)
-    visits = [job for turn in turns for job in turn]
-    for job in range(count) if count >= 8 else ():
-        at = [n for n, visited in enumerate(visits) if visited == job]
-        assert min(b - a for a, b in pairwise(at)) > count / 3

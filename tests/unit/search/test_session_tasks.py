@@ -15,6 +15,7 @@ import pytest
 
 from metasched.cost.estimate.footprint import Array
 from metasched.cost.features import Features
+from metasched.cost.learning.task_times import TaskTimes
 from metasched.cost.model import CostModel
 from metasched.cost.models.roofline import Roofline
 from metasched.database.base import Database
@@ -284,6 +285,36 @@ def test_a_model_is_handed_to_the_strategy(database: Database) -> None:
     assert [type(model.own) for model in models if isinstance(model, CheckedModel)] == [Roofline] * 2
     assert given[0].model is not given[1].model
     assert [inputs.seed for inputs in given] == [5, 5]
+
+
+class Noting(CostModel):
+    """A model that notes when it is told to get ready, and when it learns."""
+
+    def __init__(self, noted: list[str]) -> None:
+        super().__init__()
+        self.noted = noted
+
+    def get_ready(self) -> None:
+        self.noted.append("ready")
+
+    def fit(self, own: TaskTimes) -> None:
+        self.noted.append("fit")
+        super().fit(own)
+
+
+@pytest.mark.parametrize(("trials", "first"), [(40, ["ready", "fit"]), (2, [])])
+def test_a_model_gets_ready_while_what_it_learns_from_is_built(
+    database: Database, trials: int, first: list[str]
+) -> None:
+    noted: list[str] = []
+
+    def make(given: StrategyInputs) -> Strategy:
+        return Evolution(given.arms, given.model, 0, EvolutionConfig(population=64, generations=1))
+
+    tuned_by = {"strategy": make, "model": lambda seed: Noting(noted)}
+    with session(database, ToyRunner(ToySpace()), task(8), **tuned_by) as tuning:
+        tuning.run(trials)
+    assert list(dict.fromkeys(noted)) == first
 
 
 def test_a_model_that_predicts_no_scores_ends_the_search(database: Database) -> None:

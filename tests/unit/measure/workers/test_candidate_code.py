@@ -19,6 +19,7 @@ from metasched.measure.compiling import code_hash, compile_candidate, compile_fu
 from metasched.measure.records import Artefact, Reason
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.measure.workers import candidate_code
 from metasched.measure.workers.candidate_timer import CandidateTimer
 from metasched.measure.workers.load import BoundKernel, LoadedKernel
 from metasched.measure.workers.protocol import Message, MessageKind
@@ -119,6 +120,22 @@ def test_the_prologue_runs_once_before_the_calls_that_are_timed(
     timed = calls[len(checks) :]
     assert {part for part, _ in timed} == {"main"}
     assert max(times for _, times in timed) > 1
+
+
+def test_code_is_loaded_once_for_all_visits(
+    timer: CandidateTimer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[bytes] = []
+
+    def noted(artefact: Artefact, data: bytes) -> LoadedKernel:
+        loaded.append(data)
+        return LoadedKernel(artefact, data)
+
+    monkeypatch.setattr(candidate_code, "LoadedKernel", noted)
+    asked = request(tmp_path, *built(scheduled(N=3, M=7)), N=3, M=7)
+    for body in (asked.body, asked.body | {"first": False}):
+        assert timer.run(replace(asked, body=body)).kind is MessageKind.DONE
+    assert len(loaded) == 2  # the prologue, and the main part
 
 
 def test_without_a_prologue_all_of_it_is_timed(timer: CandidateTimer, tmp_path: Path) -> None:

@@ -59,3 +59,16 @@ def test_structures_of_which_one_decision_differs_are_next_to_it_too() -> None:
 
 def test_nothing_is_next_to_nothing() -> None:
     assert descended(Toys([Toy()]), {}, 4, DescentConfig()) == []
+
+
+def test_what_is_next_to_the_best_of_all_comes_first_before_others_are_looked_around() -> None:
+    arms = Toys([Toy(width=2)])
+    history = History(arms)
+    history.add([Observation(Candidate(0, row), seconds) for row, seconds in (((2, 3), 1.0), ((40, 7), 2.0))])
+    first, whole = (Round(arms, history, RandomModel(0), SeenFeatures(history), 0) for _ in range(2))
+    parts = Descent(arms).choose_in_parts(first, 4)
+    begun = next(parts)
+    near = {tuple(one) for one in neighbours(arms[0], np.array([2, 3])).tolist()}
+    assert {one.row for one in begun} <= near
+    assert {tuple(row) for row in first.pool.rows(0).tolist()} <= {(2, 3), *near}, "nothing else was scored"
+    assert [*begun, *(one for part in parts for one in part)] == Descent(arms).choose(whole, 4)
