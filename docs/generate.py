@@ -12,6 +12,7 @@ from pathlib import Path
 from metasched import operators
 from metasched.doors.jit.elementwise import known_ufuncs
 from metasched.doors.jit.registry import traceable
+from metasched.doors.jit.scipy_ufuncs import SPECIAL_FORMS
 from metasched.doors.pytorch.registry import known_operators
 from metasched.dtypes import DType
 from metasched.errors import LanguageError
@@ -286,6 +287,7 @@ def language_page() -> str:
 def numpy_page() -> str:
     """The page with its lists of what can be traced made anew."""
     text = replaced(NUMPY.read_text(encoding="utf-8"), "ufuncs", f"\n{_listed(known_ufuncs())}\n")
+    text = replaced(text, "scipy ufuncs", f"\n{_listed(sorted(SPECIAL_FORMS))}\n")
     return replaced(text, "numpy functions", f"\n{_listed(traceable())}\n")
 
 

@@ -27,8 +27,8 @@ def parallelize(
     is a structural choice: all, so that threads have equal shares, or the fewest that go over enough elements for
     threads to share, so that a thread goes through whole rows of tiles. In other nests an iteration is an element, and
     shares are cut finely enough with all. Nests of fewer than `tiny` instances stay serial, as starting threads takes
-    longer. Where all are of fewer than `small`, whether they stay serial is a structural choice, one for the whole
-    program.
+    longer; of fewer than an eighth where loops inside the shared ones call functions. Where all are of fewer than
+    `small`, whether they stay serial is a structural choice, one for the whole program.
 
     Args:
         small: instances from which a nest is always run on all threads.
@@ -51,7 +51,8 @@ def parallelize(
     if depth == 0:
         return ms.skip("its outermost loop is not data-parallel")
     instances = _instances(sch, block)
-    costly = any(sch.describe(sch.get_block(name)).expensive for name in nest)
+    # Where none is left inside, what is shared is a loop that vectors are for, and they gain more than threads.
+    costly = depth < len(info.loops) and any(sch.describe(sch.get_block(name)).expensive for name in nest)
     if instances is not None and instances * (_EXPENSIVE if costly else 1) < tiny:
         return ms.skip(f"it is so small ({instances} instances) that starting threads would take longer")
     reason = sch.refusal(partial(_share, block=block, depth=depth))

@@ -399,7 +399,11 @@ class Network(NetworkBase):
         return NetworkExport(self.signature, (part,))
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
-        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `running.profile`."""
+        """Where the time of a call goes, on these inputs or, without any, on random ones: print it, or read its
+        `kernels`. See `running.profile`.
+        """
+        if not inputs and not named:
+            named = random_inputs(self.inputs)
         if named:
             inputs = order_arguments(f"network `{self.signature.name}`", list(self.inputs), inputs, named, ["runs"])
         return self.profile_on(self.state, inputs, runs)

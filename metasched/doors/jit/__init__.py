@@ -6,7 +6,10 @@ Its files, in reading order:
 - `structure`: Tuples, lists and dicts of arrays, as a flat list and back
 - `promotion`: Element types of NumPy, and those that its functions give
 - `trace`: The graph of a function while it is traced: operands, constants
+- `bit_counts`: How many bits of integers are set
 - `powers`: Powers, those of integers by squares
+- `ufunc_form`: How a ufunc is written in the language: its expression, for kinds of types
+- `scipy_ufuncs`: Ufuncs of `scipy.special` as expressions of the language: those that the language has functions for
 - `elementwise`: NumPy's ufuncs as expressions of the language
 - `registry`: The functions of NumPy that can be traced, found by their files
 - `functions/`: The functions of NumPy that can be traced: a file a family

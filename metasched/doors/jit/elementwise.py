@@ -9,9 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from metasched.doors.exact_division import NOTHING_LEFT, divide_exactly
+from metasched.doors.jit.bit_counts import count_bits
 from metasched.doors.jit.powers import power
 from metasched.doors.jit.promotion import limit_of, resolve_types, weak_type
+from metasched.doors.jit.scipy_ufuncs import form_of_special
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.jit.ufunc_form import Form
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -52,38 +55,6 @@ _HYPOT = (
     "(inf if abs({0}) == inf or abs({1}) == inf else "
     f"0.0 if {_LONG} == 0.0 else {_LONG} * sqrt(1.0 + ({_SHORT} / {_LONG}) * ({_SHORT} / {_LONG})))"
 )
-
-
-@dataclass(frozen=True)
-class Form:
-    """The expression of a ufunc, where {0} and {1} are its operands: `any`, or one for a kind of type.
-
-    Attributes:
-        any: of types that have none of their own.
-        floats, integers, bools: of these types; "" for `any`.
-        unsigned: of integers without a sign; "" for `integers`.
-        of_truth: whether operands of all types are taken as true or false.
-        divides: whether a literal zero may be a divisor.
-        wide: whether floats are computed in f64 and rounded; f64 itself as `exact_division` says.
-
-    """
-
-    any: str = ""
-    floats: str = ""
-    integers: str = ""
-    bools: str = ""
-    divides: bool = False
-    wide: bool = False
-    unsigned: str = ""
-    of_truth: bool = False
-
-    def text(self, dtype: DType) -> str:
-        """The expression of operands of a type; "" where there is none."""
-        if dtype.is_bool:
-            return self.bools or self.any
-        if dtype.is_float:
-            return self.floats or self.any
-        return (self.unsigned if dtype.is_unsigned else "") or self.integers or self.any
 
 
 FORMS: Mapping[str, Form] = MappingProxyType(
@@ -275,12 +246,12 @@ def _special_form(applied: _Application) -> GraphValue | None:
 def _apply_form(applied: _Application) -> GraphValue:
     """Compute a ufunc by its expression in `FORMS`."""
     trace, computed, result = applied.trace, applied.computed, applied.result
-    form = FORMS.get(applied.name, Form())
+    form = FORMS.get(applied.name) or form_of_special(applied.ufunc)
     if form.of_truth:
         computed = (DType.BOOL,) * len(computed)
     text = form.text(computed[0])
     if not text:
-        raise Unsupported(f"np.{applied.ufunc.__name__} of {computed[0]} has no form in the language")
+        raise Unsupported(f"{_full_name(applied.ufunc)} of {computed[0]} has no form in the language")
     if form.wide and computed[0] is DType.F64:
         return divide_exactly(trace.nodes, applied.name, *(trace.nodes.cast(v, DType.F64) for v in applied.values))
     if form.wide and computed[0].is_float:
@@ -288,6 +259,12 @@ def _apply_form(applied: _Application) -> GraphValue:
     if text == "{0}" and computed[0] is result:
         return trace.nodes.cast(applied.values[0], result)
     return trace.nodes.expression(applied.name.title(), text, applied.values, computed, result, divides=form.divides)
+
+
+def _full_name(ufunc: np.ufunc) -> str:
+    """What a ufunc is called: one of NumPy's own by its place there."""
+    name = ufunc.__name__
+    return f"np.{name}" if getattr(np, name, None) is ufunc else f"the ufunc `{name}`"
 
 
 def _has_operands(operand: Any) -> bool:
@@ -331,6 +308,7 @@ def _make_shift(name: str) -> Special:
 
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
+        "bitwise_count": count_bits,
         "left_shift": _make_shift("left_shift"),
         "matmul": _matmul,
         "power": power,

@@ -9,7 +9,8 @@ from types import FrameType
 from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
 
-_INTERNAL = frozenset({"metasched", "numpy"})
+# Functions of SciPy begin by making arrays: the line that says what to do instead is the one that called them.
+_INTERNAL = frozenset({"metasched", "numpy", "scipy"})
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class SourceLine:
 
 
 def users_line() -> SourceLine:
-    """The innermost line under way that is neither of this package nor of NumPy."""
+    """The innermost line under way that is neither of this package nor of NumPy or SciPy."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 -- as `warnings` finds its line
     while frame is not None and _package(frame) in _INTERNAL:
         frame = frame.f_back

@@ -182,6 +182,11 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
     __int__ = __float__ = __complex__ = __index__ = _number
 
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None or self.ndim:  # a whole number of Python's; of arrays NumPy has none
+            self._needs_elements("Python's round", "np.round(x) keeps it an array")
+        return np.round(self, digits)
+
     def item(self, *args: Any) -> Any:
         self._number()
 

@@ -26,3 +26,10 @@ def test_small_nests_may_stay_serial() -> None:
     found = {apply(text, "parallelize", seed=seed)[0].trace.decisions[address] for seed in range(20)}
     assert found == {"parallel", "serial"}
     correct(apply(ELEMENTWISE, "parallelize", M=256)[0])
+
+
+def test_a_single_loop_of_expensive_functions_is_left_for_vectors() -> None:
+    text = "program f[N=10000](X: f32[N]) -> Y: f32[N]:\n    Y[i] = exp(X[i])\n"
+    assert reasons(text, "parallelize") == {
+        "Y": "it is so small (10000 instances) that starting threads would take longer"
+    }

@@ -12,6 +12,7 @@ from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
 from metasched.doors.jit.views import make_array
+from metasched.graph.errors import Unsupported
 
 
 def _constant_array(trace: ArrayTrace, array: Any) -> Any:
@@ -123,6 +124,24 @@ def linspace(
     if dtype is not None:
         made = (np.floor(made) if np.issubdtype(dtype, np.integer) else made).astype(dtype)
     return (made, step if divisions > 0 else np.nan) if retstep else made
+
+
+@traces("logspace")
+def logspace(
+    trace: ArrayTrace,
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Powers of a base, whose exponents are at equal steps."""
+    if np.ndim(base):
+        raise Unsupported(f"np.logspace of one base can be traced, and this is an array of {np.shape(base)}")
+    made = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return made if dtype is None else made.astype(dtype)
 
 
 @traces("meshgrid")

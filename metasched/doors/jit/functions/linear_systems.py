@@ -1,11 +1,12 @@
-"""Systems of a few linear equations, by elimination that is written step by step: each takes some programs.
+"""Systems of a few linear equations, and factors of matrices of a few columns, written step by step: each takes some
+programs.
 
 What NumPy calls singular and raises an error for gives infinities and NaN here.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,21 +15,33 @@ from metasched.doors.jit.trace import ArrayTrace
 from metasched.graph.errors import Unsupported
 
 # Equations up to here: a step of each more is compiled.
-_MOST_EQUATIONS = 16
+_MOST_STEPS = 16
 
 
 def _square(trace: ArrayTrace, a: Any) -> Any:
     """Matrices in floats. Raises Unsupported for what is not square, or large."""
-    x = trace.array(trace.value(a))
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+    x = _matrices(trace, a)
+    if x.shape[-1] != x.shape[-2]:
         raise Unsupported(f"matrices are square, and these are of {x.shape}")
-    if x.shape[-1] > _MOST_EQUATIONS:
+    _require_few_steps(x.shape[-1])
+    return x
+
+
+def _matrices(trace: ArrayTrace, a: Any) -> Any:
+    x = trace.array(trace.value(a))
+    if x.ndim < 2:
+        raise Unsupported(f"matrices have two dimensions, and this is of {x.shape}")
+    return x if x.dtype.kind == "f" else x.astype(np.float64)
+
+
+def _require_few_steps(steps: int) -> int:
+    if steps > _MOST_STEPS:
         raise Unsupported(
-            f"elimination of {x.shape[-1]} equations is as many steps after one another, "
-            f"and up to {_MOST_EQUATIONS} are traced: "
+            f"elimination of {steps} equations or columns is as many steps after one another, "
+            f"and up to {_MOST_STEPS} are traced: "
             "compute it outside of the function, and give it the result"
         )
-    return x if x.dtype.kind == "f" else x.astype(np.float64)
+    return steps
 
 
 def _gauss_jordan(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
@@ -76,6 +89,21 @@ def determinant(trace: ArrayTrace, a: Any) -> Any:
     return found[..., 0]
 
 
+class SignAndLog(NamedTuple):
+    """What `np.linalg.slogdet` gives, by NumPy's names."""
+
+    sign: Any
+    logabsdet: Any
+
+
+@traces("linalg.slogdet")
+def sign_and_log_of_determinant(trace: ArrayTrace, a: Any) -> SignAndLog:
+    x = _square(trace, a)
+    _, pivots = _gauss_jordan(x, x.shape[-1])
+    every = np.concatenate(pivots, axis=-1)
+    return SignAndLog(np.prod(np.sign(every), axis=-1), np.sum(np.log(np.abs(every)), axis=-1))
+
+
 @traces("linalg.cholesky")
 def cholesky(trace: ArrayTrace, a: Any, /, *, upper: bool = False) -> Any:
     x = _square(trace, a)
@@ -86,3 +114,41 @@ def cholesky(trace: ArrayTrace, a: Any, /, *, upper: bool = False) -> Any:
         columns.append(column)
         x = x - column[..., :, None] * column[..., None, :]
     return np.stack(columns, axis=-2 if upper else -1)
+
+
+class OrthogonalFactors(NamedTuple):
+    """What `np.linalg.qr` gives, by NumPy's names."""
+
+    Q: Any
+    R: Any
+
+
+@traces("linalg.qr")
+def orthogonal_factors(trace: ArrayTrace, a: Any, mode: str = "reduced") -> Any:
+    """Householder's reflections, one a column, with the signs of LAPACK's `geqrf`."""
+    if mode not in ("reduced", "complete", "r"):
+        raise Unsupported(f"mode={mode!r}: reduced, complete and r can be traced")
+    x = _matrices(trace, a)
+    height, width = x.shape[-2:]
+    steps = _require_few_steps(min(height, width))
+    q = np.broadcast_to(np.eye(height, dtype=x.dtype), (*x.shape[:-1], height))
+    for step in range(steps):
+        v, scale = _reflection(x, step)
+        x = x - scale * v[..., :, None] * np.matmul(v[..., None, :], x)
+        q = q - scale * np.matmul(q, v[..., :, None]) * v[..., None, :]
+    kept = height if mode == "complete" else steps
+    r = np.triu(x[..., :kept, :])
+    return r if mode == "r" else OrthogonalFactors(q[..., :kept], r)
+
+
+def _reflection(x: Any, step: int) -> tuple[Any, Any]:
+    """A vector `v` and a scale: `I - scale v v^T` makes zeros below the diagonal of a column. Zero where there are."""
+    rows = np.arange(x.shape[-2])
+    column, own = x[..., step], x[..., step : step + 1, step]
+    below = np.where(rows > step, column, 0.0).astype(x.dtype)
+    rest = np.sum(below * below, axis=-1, keepdims=True)
+    end = -np.copysign(np.sqrt(own * own + rest), own)
+    v = np.where(rows == step, own - end, below)
+    length = np.sum(v * v, axis=-1, keepdims=True)
+    scale = np.where(rest == 0, 0.0, 2 / np.where(rest == 0, 1.0, length)).astype(x.dtype)
+    return v, scale[..., None]

@@ -162,9 +162,22 @@ def allclose(
 
 @traces("array_equal")
 def array_equal(trace: ArrayTrace, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    if np.shape(a1) != np.shape(a2):
+        return np.array(False)
+    same = np.equal(a1, a2)
     if equal_nan:
-        raise Unsupported("np.array_equal with equal_nan=True has no form here")
-    return np.all(np.equal(a1, a2)) if np.shape(a1) == np.shape(a2) else np.array(False)
+        same = np.logical_or(same, np.logical_and(np.not_equal(a1, a1), np.not_equal(a2, a2)))
+    return np.all(same)
+
+
+@traces("array_equiv")
+def array_equiv(trace: ArrayTrace, a1: Any, a2: Any) -> Any:
+    """Whether all elements are equal once both are broadcast; no where they cannot be."""
+    try:
+        np.broadcast_shapes(np.shape(a1), np.shape(a2))
+    except ValueError:
+        return np.array(False)
+    return np.all(np.equal(a1, a2))
 
 
 @traces("take")
@@ -279,6 +292,14 @@ def upper_places(trace: ArrayTrace, arr: Any, k: int = 0) -> Any:
 def lower_places(trace: ArrayTrace, arr: Any, k: int = 0) -> Any:
     rows, columns = _matrix_extents(arr)
     return np.tril_indices(rows, k, columns)
+
+
+@traces("diag_indices_from")
+def diagonal_places(trace: ArrayTrace, arr: Any) -> Any:
+    shape = np.shape(arr)
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise Unsupported(f"it is of arrays with two dimensions or more, all of one extent, and this is of {shape}")
+    return np.diag_indices(shape[0], len(shape))
 
 
 def _matrix_extents(x: Any) -> tuple[int, int]:

@@ -69,15 +69,7 @@ def quantile(
     keepdims: bool = False,
 ) -> Any:
     """Quantiles, at places that have to be known."""
-    if method not in _POSITIONS:
-        raise Unsupported(f"method={method!r}: {', '.join(_POSITIONS)} can be traced")
-    wanted = (
-        require_known(trace.value(q).constant, "a quantile's place")
-        if not isinstance(q, int | float)
-        else np.asarray(q)
-    )
-    if np.any(wanted < 0) or np.any(wanted > 1):
-        raise Unsupported("quantiles are between 0 and 1")
+    wanted = _quantiles(trace, q, method)
     rows, kept = rows_of(trace, a, axis)
     between = method in ("linear", "midpoint")
     if between and rows.dtype == bool:
@@ -95,6 +87,20 @@ def quantile(
     shaped = [_propagate_nan(rows, _keep_dims(one.astype(kind), kept, keepdims), kept, keepdims) for one in made]
     found = np.stack(shaped)
     return np.reshape(found, (*places.shape, *found.shape[1:]))
+
+
+def _quantiles(trace: ArrayTrace, q: Any, method: str) -> Any:
+    """The quantiles that are wanted, as an array. Raises Unsupported."""
+    if method not in _POSITIONS:
+        raise Unsupported(f"method={method!r}: {', '.join(_POSITIONS)} can be traced")
+    wanted = (
+        require_known(trace.value(q).constant, "a quantile's place")
+        if not isinstance(q, int | float)
+        else np.asarray(q)
+    )
+    if np.any(wanted < 0) or np.any(wanted > 1):
+        raise Unsupported("quantiles are between 0 and 1")
+    return wanted
 
 
 def _interpolate(ordered: Any, low: int, share: float, dtype: Any) -> Any:
@@ -118,13 +124,16 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Any:
+    return quantile(trace, a, _share_of_hundred(trace, a, q), axis, None, False, method, keepdims)
+
+
+def _share_of_hundred(trace: ArrayTrace, a: Any, q: Any) -> Any:
+    """Percentages as quantiles, in NumPy's type."""
     if isinstance(q, int | float):
-        return quantile(trace, a, q / 100, axis, None, False, method, keepdims)
+        return q / 100
     wanted = require_known(trace.value(q).constant, "a percentile's place")
     kind = trace.value(a).type.dtype
-    return quantile(
-        trace, a, wanted / (kind.numpy.type(100) if kind.is_float else 100), axis, None, False, method, keepdims
-    )
+    return wanted / (kind.numpy.type(100) if kind.is_float else 100)
 
 
 @traces("average")
@@ -303,3 +312,57 @@ def nanmedian(
     pair = np.concatenate([low, high], axis=-1)
     found = np.mean(np.take_along_axis(ordered, pair, axis=-1), axis=-1)
     return _keep_dims(found, kept, keepdims)
+
+
+@traces("nanquantile")
+def nanquantile(
+    trace: ArrayTrace,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """Quantiles, at places that have to be known, of as many numbers as each row has."""
+    if a.dtype.kind != "f":
+        return quantile(trace, a, q, axis, None, False, method, keepdims)
+    wanted = _quantiles(trace, q, method)
+    if isinstance(q, int | float):
+        wanted = wanted.astype(a.dtype)
+    rows, kept = rows_of(trace, a, axis)
+    count = np.count_nonzero(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True)
+    last = np.maximum(np.subtract(count, 1), 0).astype(wanted.dtype)
+    ordered = np.sort(rows, axis=-1)
+    kind = np.result_type(rows.dtype, wanted.dtype) if method in ("linear", "midpoint") else rows.dtype
+    made = []
+    for share in wanted.reshape(-1):
+        place = _POSITIONS[method](np.multiply(last, share))
+        low = np.floor(place)
+        pair = np.minimum(np.concatenate([low, np.add(low, 1)], axis=-1), last).astype(np.int64)
+        found = np.take_along_axis(ordered, pair, axis=-1).astype(kind)
+        made.append(_keep_dims(_lerp(found[..., 0], found[..., 1], np.subtract(place, low)[..., 0]), kept, keepdims))
+    found = np.stack([one.astype(kind) for one in made])
+    return np.reshape(found, (*wanted.shape, *found.shape[1:]))
+
+
+def _lerp(low: Any, high: Any, share: Any) -> Any:
+    """What is at a share of the way, from the end that is nearer; where it is an end, the other counts for nothing."""
+    between = np.subtract(high, low)
+    away = np.where(np.less(share, 0.5), low + between * share, high - between * (1 - share))
+    return np.where(np.equal(share, 0), low, away)
+
+
+@traces("nanpercentile")
+def nanpercentile(
+    trace: ArrayTrace,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    return nanquantile(trace, a, _share_of_hundred(trace, a, q), axis, None, False, method, keepdims)

@@ -236,6 +236,52 @@ def fake_quantize(
     return site.expression(text, x), None
 
 
+# In PyTorch's order: the zero point is added to what is rounded already.
+_QUANTISED = "(min(max(rint({{0}} * (1.0 / {{1}})) + {{2}}, {low}), {high}) - {{2}}) * {{1}}"
+
+
+@aten("fake_quantize_per_channel_affine_cachemask")
+def fake_quantize_channels(
+    site: AtenSite,
+    x: GraphValue,
+    scale: GraphValue,
+    zero_point: GraphValue,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+) -> tuple[GraphValue | None, ...]:
+    """The same with a scale and a zero point for each channel."""
+    site.require_unused(1)
+    shape = [extent if n == site.axis(axis, x.rank) else 1 for n, extent in enumerate(x.shape)]
+    operands = (site.nodes.view(part, shape) for part in (scale, _require_whole(zero_point)))
+    return site.expression(_QUANTISED.format(low=float(quant_min), high=float(quant_max)), x, *operands), None
+
+
+@aten("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
+def fake_quantize_by_tensors(
+    site: AtenSite,
+    x: GraphValue,
+    scale: GraphValue,
+    zero_point: GraphValue,
+    fake_quant_enabled: GraphValue,
+    quant_min: int,
+    quant_max: int,
+) -> tuple[GraphValue | None, ...]:
+    """The same with a scale and a zero point that are tensors of one number, where a third one is not 0."""
+    site.require_unused(1)
+    ones = (1,) * x.rank
+    operands = (site.nodes.view(part, ones) for part in (scale, _require_whole(zero_point), fake_quant_enabled))
+    text = _QUANTISED.format(low=float(quant_min), high=float(quant_max))
+    return site.expression(f"({text} if {{3}} != 0.0 else {{0}})", x, *operands), None
+
+
+def _require_whole(zero_point: GraphValue) -> GraphValue:
+    """Zero points that are whole numbers: others PyTorch adds before it rounds. Raises Unsupported."""
+    if not zero_point.type.dtype.is_integer:
+        raise Unsupported(f"zero points are whole numbers here, and these are {zero_point.type}")
+    return zero_point
+
+
 TABLE: Mapping[str, AtenOperator] = {
     **{name: _expression(text) for name, text in _EXPRESSIONS.items()},
     **{name: _ufunc(ufunc) for name, ufunc in {**_UFUNCS, **_BINARY}.items()},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import metasched as ms
 from tests.support.traced_functions import check
@@ -36,6 +37,8 @@ def test_control_flow_on_data_names_the_line_and_what_to_do() -> None:
         (lambda x: np.array([x, x]), "np.stack"),
         (np.linalg.svd, r"np\.linalg\.svd cannot be traced"),
         (lambda x: x.tolist(), "a Python number"),
+        (lambda x: round(x[0, 0]), r"Python's round needs .*"),
+        (lambda x: round(x, 1), r"(?s)Python's round.*np\.round"),
         (lambda x: 3 in x, "np.any"),
         (lambda x: x.tobytes(), "`tobytes`"),
         (lambda x: np.add(x, 1, where=x > 0), "only where `out`"),
@@ -46,6 +49,15 @@ def test_control_flow_on_data_names_the_line_and_what_to_do() -> None:
 def test_what_needs_elements_is_refused(function: Any, message: str) -> None:
     with pytest.raises(ms.TraceError, match=message):
         ms.jit(function).graph(A)
+
+
+def test_the_line_that_calls_scipy_is_named() -> None:
+    with pytest.raises(ms.TraceError, match=r"(?s)test_traced_array\.py:\d+, in .*scipy\.special\.softmax\(x\)"):
+        ms.jit(lambda x: 1 - scipy.special.softmax(x)).graph(A)
+
+
+def test_an_element_is_rounded_by_pythons_round() -> None:
+    check(lambda x: round(x[0, 1] / 3, 2), A)
 
 
 def test_a_missing_attribute_is_missing() -> None:

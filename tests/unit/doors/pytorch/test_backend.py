@@ -100,6 +100,15 @@ OPERATORS: dict[str, Any] = {
     "angles": lambda x: (x.atan(), (x / 9).asin(), (x / 9).acos(), torch.atan2(x, x.flip(1))),
     "signs": lambda x: (torch.copysign(x, -x), x.signbit(), torch.heaviside(x, x), torch.logaddexp2(x, x * 2)),
     "rounded to bytes": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -10, 10),
+    "rounded to bytes of channels": lambda x: torch.fake_quantize_per_channel_affine(
+        x * 3, torch.tensor([0.1, 0.3, 0.7]), torch.tensor([3, 0, -2], dtype=torch.int32), 1, -10, 10
+    ),
+    "rounded to bytes by tensors": lambda x: tuple(
+        torch.ops.aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+            x, torch.tensor([0.1]), torch.tensor([3], dtype=torch.int32), torch.tensor([on]), -10, 10
+        )[0]
+        for on in (0, 1)
+    ),
     "lengths": lambda x: tuple(torch.linalg.vector_norm(x, n, 1) for n in (0, 1, 2, 3, torch.inf, -torch.inf)),
     "windows": lambda x: (
         x.unfold(1, 2, 1),

@@ -29,6 +29,7 @@ def test_every_kernel_is_profiled() -> None:
     assert all(kernel.seconds > 0 and kernel.limit > 0 for kernel in found.kernels)
     assert json.loads(json.dumps(found.to_json()))["kernels"][0]["node"] == found.kernels[0].node
     assert network.profile(X=X, runs=1).network == found.network
+    assert network.profile(runs=1).network == found.network  # on random inputs
 
 
 def kernel(name: str, seconds: float, share: float, flops: int) -> KernelProfile:

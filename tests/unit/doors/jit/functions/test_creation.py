@@ -27,6 +27,11 @@ CASES: dict[str, Any] = {
         np.linspace(a, 1, 3, dtype="f8"),
     ),
     "one step": lambda a: (np.linspace(a, 9, 1), a * np.linspace(a, 9, 1, retstep=True)[1]),
+    "between powers": lambda a: (
+        np.logspace(a[0, 0], a[1, 1], 5),
+        np.logspace(a[0], 2, 4, base=2, endpoint=False),
+        np.logspace(a[0, 0], 2, 4, dtype=int),
+    ),
     "grids": lambda a: (*np.meshgrid(a[0], a[:, 1]), *np.meshgrid(a[0], a[:, 1], indexing="ij", sparse=True)),
     "diagonals": lambda a: (np.diag(a, 1), np.diag(a[0]), np.diag(a[0], -2), np.diagflat(a, 1)),
     "powers": lambda a: (np.vander(a[0]), np.vander(a[0], 2, increasing=True), np.vander(a[0], 0)),

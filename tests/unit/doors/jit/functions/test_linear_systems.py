@@ -33,9 +33,28 @@ def test_roots_of_matrices() -> None:
     check(lambda a: np.linalg.cholesky(a @ a.swapaxes(1, 2) + np.eye(3, dtype=np.float32)), MANY, tolerance=1e-4)
 
 
+def test_logarithms_of_determinants() -> None:
+    check(lambda a: (np.linalg.slogdet(a), np.linalg.slogdet(-a[:3, :3]).logabsdet), A, tolerance=1e-12)
+    check(np.linalg.slogdet, MANY, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_orthogonal_factors(mode: Any) -> None:
+    for a in (A, A[:, :2], A[:2], np.array([[3, 1], [4, 1], [0, 2]]), np.triu(A)):
+        check(lambda a: np.linalg.qr(a, mode), a, tolerance=1e-12)
+    check(lambda a: np.linalg.qr(a, mode), MANY, tolerance=1e-4)
+    check(lambda a: np.linalg.qr(a).Q @ np.linalg.qr(a).R, A, tolerance=1e-12)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
-    [(lambda a: np.linalg.inv(a[:3]), "are square"), (np.linalg.inv, "elimination of 17 equations")],
+    [
+        (lambda a: np.linalg.inv(a[:3]), "are square"),
+        (np.linalg.inv, "elimination of 17 equations"),
+        (np.linalg.qr, "17 equations or columns"),
+        (lambda a: np.linalg.qr(a[:4], "raw"), "'raw'"),
+        (lambda a: np.linalg.qr(a[0]), "two dimensions"),
+    ],
 )
 def test_what_cannot_be_traced_is_said(function: Any, message: str) -> None:
     with pytest.raises(ms.TraceError, match=message):

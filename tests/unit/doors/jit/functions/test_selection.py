@@ -31,6 +31,13 @@ CASES: dict[str, Any] = {
     "nan": lambda a, i: (np.nan_to_num(a), np.nan_to_num(a, nan=1, posinf=2, neginf=3), np.nan_to_num(i)),
     "replaced": lambda a, i: (without_nan(a), np.nan_to_num(i, copy=False)),
     "close": lambda a, i: (np.isclose(a, a + 1e-7), np.isclose(a, a, equal_nan=True)),
+    "equal": lambda a, i: (
+        *(i + np.array_equal(a, a + 0, equal_nan=known) for known in (False, True)),
+        i + np.array_equal(i, np.arange(-4, 4).reshape(2, 4), equal_nan=True),
+        *(i + np.array_equiv(x, y) for x, y in ((i * 0, 0), (i, i[0]))),
+        i + np.array_equal(i, i[0]) + np.array_equiv(i, i[:, :3]),
+    ),
+    "on the diagonal": lambda a, i: (a[:, :2][np.diag_indices_from(a[:, :2])], i[np.diag_indices_from(i[:, 2:])]),
     "like": lambda a, i: (np.zeros_like(a) + i, np.full_like(i, 3) * a, np.ones_like(i, dtype=float) + i),
     "likes": lambda a, i: np.full_like(a, a[0, 0]),
     "kinds": lambda a, i: (np.isneginf(a), np.isposinf(a), np.fix(a), i + np.iscomplexobj(a) + np.isrealobj(a)),

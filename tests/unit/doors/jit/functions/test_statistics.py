@@ -52,6 +52,17 @@ def test_of_nan() -> None:
     check(lambda x: (np.nanargmax(x, axis=1), np.nanargmin(x), np.nancumsum(x, 1), np.nancumprod(x, 0)), N)
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_quantiles_of_what_is_not_nan(dtype: Any) -> None:
+    rows = N.astype(dtype)
+    for method in ("linear", "lower", "higher", "nearest", "midpoint"):
+        check(lambda x, m=method: np.nanquantile(x, [0, 0.2, 0.55, 1], axis=1, method=m), rows, tolerance=1e-5)
+    check(lambda x: (np.nanquantile(x, 0.3), np.nanpercentile(x, 90, axis=0, keepdims=True)), rows, tolerance=1e-5)
+    check(lambda x: (np.nanpercentile(x, [10, 50]), np.nanquantile(x * np.nan, 0.5)), rows, tolerance=1e-5)
+    check(lambda x: np.nanpercentile(x, [10, 50], axis=1), ROWS)
+
+
 def test_weighted_means() -> None:
     check(lambda x: (np.average(x), np.average(x, axis=1, weights=np.arange(4.0)), np.average(x, weights=x * x)), A)
     check(lambda x: np.average(x, weights=(x * x).astype(np.float32)), ROWS.astype(np.int8))
