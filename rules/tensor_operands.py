@@ -139,10 +139,18 @@ class _Preparation:
             producer = self._sch.get_block(source)
             info = self._sch.describe(producer)
             cheap = not info.reduces and not info.expensive and len(info.readers) == 1
-            if cheap and self._sch.refusal(partial(_inline, producer)) is None:
+            if cheap and not _pads_transposed(info) and self._sch.refusal(partial(_inline, producer)) is None:
                 self._copies.pop(info.writes, None)
                 self._sch.compute_inline(producer)
         self._copies[self._sch.describe(copy).writes] = copy
+
+
+def _pads_transposed(info: ms.BlockInfo) -> bool:
+    """Whether a block has conditions, and neighbours in it are read far apart: vectors of it would be gathered element
+    by element, where it is not tiled by itself."""
+    inner = info.iters[-1].name
+    moved = [read.uses for read in info.reads if any(inner in use for use in read.uses)]
+    return info.conditional and any(inner not in uses[-1] for uses in moved)
 
 
 def _inline(block: ms.BlockRV, sch: ms.Schedule) -> None:
