@@ -55,9 +55,9 @@ The rules:
 - `tensorize`: Tensor intrinsics: tiles around an instruction, with operands packed as it takes them
 - `use_amx`: AMX, on CPUs that have it: tiles of 16 x 16 sums
 - `use_avx512_bf16`: AVX512-BF16, on CPUs that have it: pairs of products of bf16, in vectors of 16 sums
-- `use_vnni`: AVX512-VNNI, on CPUs that have it: four products of bytes at a time, in vectors of 16 sums
+- `use_vnni`: VNNI, on CPUs that have it: four products of bytes at a time, in vectors of 16 sums or of 8
 - `tensor_windows`: Tensor intrinsics that work lane by lane, in windows: sums for each channel of its own neighbours
-- `use_vnni_windows`: AVX512-VNNI, on CPUs that have it, lane by lane: windows of bytes, each channel its own
+- `use_vnni_windows`: VNNI, on CPUs that have it, lane by lane: windows of bytes, each channel its own
 - `tile_transposition`: Tiling of transpositions
 - `transpose_result`: Reductions with another dimension of their result last, and what they give transposed
 - `unpacking`: Products with weights of a few bits, unpacked where they are multiplied

@@ -18,7 +18,7 @@ def products_in_blocks(
     sch: ms.Schedule,
     block: ms.BlockRV,
     *,
-    intrinsics: tuple[str, ...] = ("dot_i8u8_vnni", "dot_u8i8_vnni"),
+    intrinsics: tuple[str, ...] = ("dot_i8u8_vnni", "dot_u8i8_vnni", "dot_i8u8_avxvnni", "dot_u8i8_avxvnni"),
     vectors: int = 4,
     rows: int = 4,
     rows_of_panel: int = 256,
@@ -38,7 +38,7 @@ def products_in_blocks(
     Args:
         intrinsics: names of the intrinsics to try.
         vectors: the most in a panel of columns.
-        rows: the most in a tile of sums.
+        rows: the most in a tile of sums, which takes half of the registers at most.
         rows_of_panel: the most that a panel goes through its blocks for, so that their results stay in a near cache.
         steps: the most uses along the terms in straight code.
     """
@@ -58,8 +58,10 @@ def products_in_blocks(
     if reason is not None:
         return ms.skip(reason)
     lanes, columns = fit.axis_of_lanes.size, info.spatial[-1].extent or 1
-    panel = lanes * _divisor(columns // lanes, vectors)
-    nest = partial(_multiply, block=block, product=product, fit=fit, sizes=_Sizes(panel, rows, rows_of_panel, steps))
+    side_by_side = _divisor(columns // lanes, vectors)
+    in_registers = max(min(rows, sch.target.registers // 2 // side_by_side), 1)
+    sizes = _Sizes(lanes * side_by_side, in_registers, rows_of_panel, steps)
+    nest = partial(_multiply, block=block, product=product, fit=fit, sizes=sizes)
     refusal = sch.refusal(nest)
     if refusal is not None:
         return ms.skip(refusal)

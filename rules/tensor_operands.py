@@ -139,10 +139,18 @@ class _Preparation:
             producer = self._sch.get_block(source)
             info = self._sch.describe(producer)
             cheap = not info.reduces and not info.expensive and len(info.readers) == 1
-            if cheap and self._sch.refusal(partial(_inline, producer)) is None:
+            if cheap and not _pads_transposed(info) and self._sch.refusal(partial(_inline, producer)) is None:
                 self._copies.pop(info.writes, None)
                 self._sch.compute_inline(producer)
         self._copies[self._sch.describe(copy).writes] = copy
+
+
+def _pads_transposed(info: ms.BlockInfo) -> bool:
+    """Whether a block has conditions, and neighbours in it are read far apart: vectors of it would be gathered element
+    by element, where it is not tiled by itself."""
+    inner = info.iters[-1].name
+    moved = [read.uses for read in info.reads if any(inner in use for use in read.uses)]
+    return info.conditional and any(inner not in uses[-1] for uses in moved)
 
 
 def _inline(block: ms.BlockRV, sch: ms.Schedule) -> None:
@@ -164,15 +172,19 @@ def _fusion(info: ms.BlockInfo, fit: ms.TensorFit) -> str:
 
 
 def fits_of(sch: ms.Schedule, block: ms.BlockRV, intrinsics: tuple[str, ...]) -> tuple[ms.TensorFit, ...]:
-    """How a block fits intrinsics, once its quotients are divided. Raises ScheduleError where it fits none."""
+    """How a block fits intrinsics, once its quotients are divided: those of the target, and all where it has none.
+
+    Raises ScheduleError where it fits none.
+    """
     trial = sch.trial()
     divide(trial, block)
-    return trial.tensor_fits(block, *intrinsics)
+    fits: tuple[ms.TensorFit, ...] = trial.tensor_fits(block, *intrinsics)
+    return tuple(fit for fit in fits if not _missing_features(sch, fit)) or fits
 
 
 def obstacle_to_fit(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, most_padding: float) -> str | None:
     """Why an intrinsic that fits is not for this target, not allowed, or a waste; None where it is none of these."""
-    name, missing = fit.intrinsic.name, sorted(each for each in fit.intrinsic.features if not sch.target.has(each))
+    name, missing = fit.intrinsic.name, _missing_features(sch, fit)
     if missing:
         return f"`{name}` would fit, and the target lacks {missing[0]}"
     if fit.intrinsic.flushes_denormals and not sch.allows("flush_denormals", block):
@@ -180,3 +192,8 @@ def obstacle_to_fit(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, most
     if fit.waste > most_padding:
         return f"`{name}` would compute {fit.waste:.1f} times as much as needed, the rest for padding"
     return None
+
+
+def _missing_features(sch: ms.Schedule, fit: ms.TensorFit) -> list[str]:
+    """The instruction sets that an intrinsic needs and the target lacks, sorted."""
+    return sorted(each for each in fit.intrinsic.features if not sch.target.has(each))

@@ -113,6 +113,14 @@ class Intrinsic:
         """Products that one use adds up, over its whole output."""
         return prod(self.extent(axis) for axis in self.axes)
 
+    @cached_property
+    def form(self) -> str:
+        """What it computes, but for how many lanes: instructions of one form differ in their registers alone."""
+        types = ", ".join(f"{x.buffer}: {x.type}" for x in self.operands)
+        extents = ", ".join(f"{axis} < {self.extent(axis)}" for axis in self.axes[:-1])
+        written = print_expr(self.operands[0])
+        return f"{written} {self.block.reducer} {print_expr(self.block.store.value)} of {types} with {extents}"
+
     @property
     def rows(self) -> int:
         """Vectors, or rows of a tile, that hold its output."""

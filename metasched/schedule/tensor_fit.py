@@ -185,8 +185,10 @@ def _require_sum(block: Block) -> None:
 
 
 def _effort(fit: TensorFit) -> float:
+    """What is computed and copied over the products of a cycle, to compare ways with one another."""
     copies = sum(_COPY if x.number else _COPY_OF_RESULT for x in fit.operands if not x.ready)
-    return fit.waste * (_WORTH_FUSING if fit.fused else 1.0) * (1.0 + copies)
+    speed = fit.intrinsic.products / fit.intrinsic.throughput
+    return fit.waste * (_WORTH_FUSING if fit.fused else 1.0) * (1.0 + copies) / speed
 
 
 def _fits(block: Block, intrinsic: Intrinsic, accesses: Sequence[Load]) -> Iterator[TensorFit]:

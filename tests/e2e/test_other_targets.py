@@ -16,7 +16,8 @@ from metasched.measure.checking.check import LARGE_BYTE, mismatch, prepare
 from metasched.measure.checking.inputs import given_inputs
 from metasched.runtime.compiled import compile_func
 from tests.support import emulation
-from tests.support.targets import AVX512, SAPPHIRE
+from tests.support.onnx_models import model, node, value
+from tests.support.targets import ALDER, AVX512, SAPPHIRE
 
 BF16 = {"T": "bf16", "ACC": "f32"}
 BYTES = {"T": "u8", "U": "i8", "ACC": "i32"}
@@ -31,6 +32,7 @@ VNNI = SAPPHIRE.without({"amx-tile", "avx512bf16"})
         ("conv2d_nchw", {"H": 15, "W": 15, "CI": 16, "CO": 24, "S": 2, "R": 1, "P": 0}, AVX512, None),
         ("softmax", {"M": 24, "N": 96}, AVX512, None),
         ("matmul_nn", {"M": 64, "N": 96, "K": 128, **BYTES}, VNNI, None),
+        ("matmul_nn", {"M": 64, "N": 96, "K": 128, **BYTES}, ALDER, None),
         ("matmul_nn", {"M": 64, "N": 96, "K": 128, **BF16}, SAPPHIRE, "tdpbf16ps"),
     ],
 )
@@ -51,3 +53,17 @@ def test_a_guess_for_another_cpu(
         assert instruction is None or done[instruction]
         for result, expected, tolerance in zip(results, case.expected, case.tolerance, strict=True):
             assert mismatch(result, expected, tolerance) is None
+
+
+def test_a_quantised_layer_of_a_network_for_a_cpu_with_vnni_and_without_avx_512() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (32, 24, 3, 3)).astype(np.int8)
+    constants = {
+        "xs": np.float32(0.02), "xz": np.uint8(128), "w": weights, "ws": np.float32(0.01), "wz": np.int8(0),
+        "ys": np.float32(0.5), "yz": np.uint8(128),
+    }  # fmt: skip
+    layer = node("QLinearConv", "X xs xz w ws wz ys yz", "Y", pads=[1] * 4)
+    image = value("X", rng.integers(0, 256, (1, 24, 14, 14)).astype(np.uint8))
+    net = ms.load_onnx(model([layer], [image], ["Y"], constants), target=ALDER)
+    traces = [str(ms.guess(row.task.program, target=ALDER)) for row in net.tasks()]
+    assert any('"dot_u8i8_avxvnni")\n' in text for text in traces)  # it is used, and not just offered

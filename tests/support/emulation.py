@@ -45,21 +45,21 @@ define internal <16 x float> @emulated.dpbf16ps(<16 x float> %c, <32 x i16> %a, 
 """
 
 
-def _dot_bytes() -> str:
-    """Each of 16 lanes: four products of unsigned and signed bytes, added without saturation."""
-    lines, total = [], "%c"
+def _dot_bytes(lanes: int) -> str:
+    """Each of some lanes: four products of unsigned and signed bytes, added without saturation."""
+    v, lines, total = f"<{lanes} x i32>", [], "%c"
     for n in range(4):
         lines += [
-            f"  %ua{n} = lshr <16 x i32> %a, splat (i32 {8 * n})",
-            f"  %ub{n} = and <16 x i32> %ua{n}, splat (i32 255)",
-            f"  %sa{n} = shl <16 x i32> %b, splat (i32 {24 - 8 * n})",
-            f"  %sb{n} = ashr <16 x i32> %sa{n}, splat (i32 24)",
-            f"  %p{n} = mul <16 x i32> %ub{n}, %sb{n}",
-            f"  %t{n} = add <16 x i32> {total}, %p{n}",
+            f"  %ua{n} = lshr {v} %a, splat (i32 {8 * n})",
+            f"  %ub{n} = and {v} %ua{n}, splat (i32 255)",
+            f"  %sa{n} = shl {v} %b, splat (i32 {24 - 8 * n})",
+            f"  %sb{n} = ashr {v} %sa{n}, splat (i32 24)",
+            f"  %p{n} = mul {v} %ub{n}, %sb{n}",
+            f"  %t{n} = add {v} {total}, %p{n}",
         ]
         total = f"%t{n}"
-    head = "define internal <16 x i32> @emulated.vpdpbusd(<16 x i32> %c, <16 x i32> %a, <16 x i32> %b) alwaysinline {"
-    return "\n".join(["", head, *lines, f"  ret <16 x i32> {total}", "}", ""])
+    head = f"define internal {v} @emulated.vpdpbusd.{32 * lanes}({v} %c, {v} %a, {v} %b) alwaysinline {{"
+    return "\n".join(["", head, *lines, f"  ret {v} {total}", "}", ""])
 
 
 class TileModel:
@@ -152,8 +152,9 @@ def run(func: Func, target: Target, *arrays: np.ndarray[Any, Any]) -> TileModel:
     text = emit(lower(func, target), target).text
     text = re.sub(r"declare .*@llvm\.x86\.avx512bf16\.dpbf16ps\.512\(.*\)", _DOT_BF16, text)
     text = text.replace("@llvm.x86.avx512bf16.dpbf16ps.512", "@emulated.dpbf16ps").replace("bfloat", "i16")
-    text = re.sub(r"declare .*@llvm\.x86\.avx512\.vpdpbusd\.512\(.*\)", _dot_bytes(), text)
-    text = text.replace("@llvm.x86.avx512.vpdpbusd.512", "@emulated.vpdpbusd")
+    for lanes in (8, 16):
+        text = re.sub(rf"declare .*@llvm\.x86\.avx512\.vpdpbusd\.{32 * lanes}\(.*\)", _dot_bytes(lanes), text)
+    text = text.replace("@llvm.x86.avx512.vpdpbusd", "@emulated.vpdpbusd")
     text = text.replace("@syscall", "@emulated_syscall")
     kept: list[Any] = [_add_symbol("emulated_syscall", ctypes.c_int64, [ctypes.c_int64] * 3, lambda *_: 0)]
     for name, types in _OPERANDS.items():

@@ -13,9 +13,11 @@ from metasched.target import Target
 AVX512 = Target("skylake-avx512", frozenset({"avx", "avx2", "fma", "avx512f"}), 2, 32 << 10, 1 << 20, 32 << 20)
 SAPPHIRE = replace(
     AVX512,
-    features=AVX512.features | {"avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "amx-int8", "amx-bf16"},
+    features=AVX512.features | {"avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "amx-int8", "amx-bf16", "avxvnni"},
 )
 AVX2 = AVX512.without({"avx512f"})
+# As of the most common desktops since 2021: VNNI, and no AVX-512.
+ALDER = Target("alderlake", AVX2.features | {"avxvnni", "f16c"}, 2, 48 << 10, 1280 << 10, 24 << 20)
 SSE = AVX2.without({"avx", "avx2", "fma"})
 NEON = Target("generic", frozenset({"neon"}), 2, 32 << 10, 1 << 20, 32 << 20)
 

@@ -7,7 +7,7 @@ from metasched.doctor.finding import Fact, Finding, Standing
 from metasched.target import tiles_are_refused
 
 # What rules and intrinsics ask for, by LLVM's names: the widest vectors first.
-_USED = ("avx512f", "avx512vnni", "avx512bf16", "amx-bf16", "amx-int8", "avx2", "fma", "neon")
+_USED = ("avx512f", "avx512vnni", "avx512bf16", "amx-bf16", "amx-int8", "avxvnni", "avx2", "fma", "neon")
 
 
 def check(examined: Examined) -> Finding:

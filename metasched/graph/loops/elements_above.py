@@ -35,7 +35,7 @@ def selection_cost(extent: int, k: int, rows: int) -> int:
 
 @dataclass(frozen=True)
 class DividedRows:
-    """Rows of floats, each by a number that no fewer elements reach than are taken.
+    """Rows, each by a number that no fewer elements reach than are taken.
 
     Attributes:
         rows: the elements, rows in one dimension.
@@ -64,7 +64,7 @@ class DividedRows:
 
 
 def divide_rows(site: NodeSite, x: GraphValue, k: int, order: SortOrder) -> DividedRows:
-    """Divide the rows along the last dimension of floats by a number that few more than `k` elements reach."""
+    """Divide the rows along the last dimension by a number that few more than `k` elements reach."""
     rows = site.view(x, (prod(x.shape[:-1]), x.shape[-1]))
     keys = _keys(site, rows, order)
     low, taken = _lowest_taken(site, keys, k)
@@ -88,6 +88,8 @@ def _room(k: int) -> int:
 def _keys(site: NodeSite, rows: GraphValue, order: SortOrder) -> GraphValue:
     """What elements are compared by: the first in order have the largest, NaN as the largest numbers have."""
     wide, largest = rows.type.dtype.compute, order is SortOrder.LARGEST_FIRST
+    if not wide.is_float:
+        return site.single([f"Y[b, r] = {'A[b, r]' if largest else '~A[b, r]'}"], rows.type, A=rows)
     number = f"{wide}(A[b, r])" if largest else f"-{wide}(A[b, r])"
     of_nan = f"{wide}(inf)" if largest else f"{wide}({limits(wide)[0]})"
     return site.single([f"Y[b, r] = {of_nan} if A[b, r] != A[b, r] else {number}"], ValueType(wide, rows.shape), A=rows)
@@ -97,15 +99,13 @@ def _lowest_taken(site: NodeSite, keys: GraphValue, k: int) -> tuple[GraphValue,
     """For each row the largest number found that no fewer than `k` keys reach, and how many do, i32."""
     rows, extent = keys.shape
     wide = keys.type.dtype
-    largest = real(float_format(wide).largest)
     each, counts = ValueType(wide, (rows,)), ValueType(DType.I32, (rows,))
     low, high = site.program(
         [
             *(declare_buffer(name, each) for name in "SG"),
             f"S[b] = min[r < {extent}](A[b, r])",
             f"G[b] = max[r < {extent}](A[b, r])",
-            f"L[b] = max(S[b], -{largest})",
-            f"H[b] = min(G[b], {largest})",
+            *_finite_limits(wide),
         ],
         {"L": each, "H": each},
         A=keys,
@@ -117,7 +117,7 @@ def _lowest_taken(site: NodeSite, keys: GraphValue, k: int) -> tuple[GraphValue,
             [
                 declare_buffer("M", each),
                 declare_buffer("C", counts),
-                "M[b] = L[b] * 0.5 + H[b] * 0.5",
+                f"M[b] = {_between(wide)}",
                 f"C[b] = sum[r < {extent}](i32(1) if A[b, r] >= M[b] else i32(0))",
                 f"X[b] = M[b] if C[b] >= {k} else L[b]",
                 f"Y[b] = H[b] if C[b] >= {k} else M[b]",
@@ -127,21 +127,37 @@ def _lowest_taken(site: NodeSite, keys: GraphValue, k: int) -> tuple[GraphValue,
             A=keys,
             **dict(zip("LHT", states, strict=True)),
         )
-        return StepResults(changed, [], _is_more_than(site, changed[2], _room(k)))
+        return StepResults(changed, [], _goes_on(site, changed, _room(k)))
 
-    frame = LoopFrame([low, high, taken], most=_MOST_STEPS, condition=_is_more_than(site, taken, _room(k)))
+    begun = [low, high, taken]
+    frame = LoopFrame(begun, most=_MOST_STEPS, condition=_goes_on(site, begun, _room(k)))
     low, _, taken = add_loop(site, frame, step).states
     return low, taken
 
 
-def _is_more_than(site: NodeSite, counts: GraphValue, most: int) -> GraphValue:
-    """Whether any count is larger."""
+def _finite_limits(dtype: DType) -> list[str]:
+    """Stages that find the limits `L` and `H` of a row from its least element and its largest one, `S` and `G`."""
+    if not dtype.is_float:
+        return ["L[b] = S[b]", "H[b] = G[b]"]
+    largest = real(float_format(dtype).largest)
+    return [f"L[b] = max(S[b], -{largest})", f"H[b] = min(G[b], {largest})"]
+
+
+def _between(dtype: DType) -> str:
+    """The number in the middle between the limits of a row, the lower one of two; no sum of both overflows."""
+    return "L[b] * 0.5 + H[b] * 0.5" if dtype.is_float else "(L[b] & H[b]) + ((L[b] ^ H[b]) >> 1)"
+
+
+def _goes_on(site: NodeSite, states: Sequence[GraphValue], most: int) -> GraphValue:
+    """Whether more elements than that reach the lower limit of any row that has a number between its limits."""
+    low, _, counts = states
+    middle = _between(low.type.dtype)
     return site.single(
         [
             declare_buffer("M", ValueType(DType.I32, (1,))),
-            f"M[z] = max[b < {counts.shape[0]}](A[b])",
+            f"M[z] = max[b < {counts.shape[0]}](T[b] if {middle} > L[b] and {middle} < H[b] else 0)",
             f"Y[] = M[0] > {most}",
         ],
         ValueType(DType.BOOL, ()),
-        A=counts,
+        **dict(zip("LHT", states, strict=True)),
     )

@@ -76,12 +76,14 @@ def _reductions(
 
 def _saves_much(windows: Windows) -> bool:
     """Whether reductions of windows along a dimension, and of these along the next, are of far fewer elements."""
+    # Elements that vectors take far apart along the last dimension are as many loads as they are apart.
+    apart = [*(1 for _ in windows.strides[1:]), windows.strides[-1]]
     left, read = list(windows.inputs), 0
     for dim in range(len(left)):
         left[dim] = windows.outputs[dim]
-        read += math.prod(left) * windows.kernel[dim]
+        read += math.prod(left) * windows.kernel[dim] * apart[dim]
     share = _FEWER if all(stride == 1 for stride in windows.strides) else _FEWER_APART
-    return read < share * math.prod(windows.outputs) * math.prod(windows.kernel)
+    return read < share * math.prod(windows.outputs) * math.prod(windows.kernel) * apart[-1]
 
 
 def _stages_by_dimension(

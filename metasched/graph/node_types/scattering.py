@@ -40,6 +40,10 @@ _TABLE = 8
 # Elements of a table for each update at most: it is kept as a constant.
 _ELEMENTS_OF_UPDATE = 16
 
+# Bytes, and the number of an update above one: as one number both are put where they belong.
+_BYTES = (DType.BOOL, DType.U8, DType.I8)
+_BYTE_VALUES = 256
+
 _REDUCTIONS_BY_MODE = {
     "add": ("sum", "{0} + {1}"),
     "mul": ("prod", "{0} * {1}"),
@@ -93,6 +97,9 @@ def scatter_elements(site: NodeSite) -> Results:
     ]
     inside = [f"{over[dim]} < {n}" for dim, n in enumerate(given) if dim != axis and n < x.shape[dim]]
     met = [f"{_target(at('I', own), x, axis)} == {over[axis]}"]
+    if _is_one_looked_at(x, index, axis):
+        index = _small_from_beginning(site, x, index, axis)
+        met = [f"{at('I', own)} == i32({over[axis]})"]
     if count is not None:
         (met if count.axis == axis else inside).append(f"{line[count.axis]} < S[]")
     lines = tuple(1 if text == "0" else n for text, n in zip(own, x.shape, strict=True))
@@ -104,6 +111,19 @@ def scatter_elements(site: NodeSite) -> Results:
         how = how if places is None else replace(how, last=last_updates_along(places, axis, lines))
     made = _scatter(site, (x, index, updates), how, _reduction(site))
     return (replace(made, count=x.count),)
+
+
+def _is_one_looked_at(x: GraphValue, index: GraphValue, axis: int) -> bool:
+    """Whether each line has one index, which a call computes, and a vector of elements many: all of them look at it."""
+    is_of_call = index.constant is None and x.count is None and index.shape[axis] == 1 and axis < x.rank - 1
+    return is_of_call and holds_range(DType.I32, -x.shape[axis], x.shape[axis])
+
+
+def _small_from_beginning(site: NodeSite, x: GraphValue, index: GraphValue, axis: int) -> GraphValue:
+    """Indices that a call computes as numbers of 32 bits from the beginning: all elements of a line look at them."""
+    text, extent = nonnegative_index(at("A", indices(index.rank)), x.shape[axis]), x.shape[axis]
+    stage = f"{at('Y', indices(index.rank))} = i32(min(max({text}, -1), {extent}))"
+    return site.single([stage], replace(index.type, dtype=DType.I32), A=index)
 
 
 def _drop_repeated_lines(site: NodeSite, index: GraphValue, axis: int) -> GraphValue:
@@ -270,12 +290,34 @@ def _write_last_updates(
     # What a line has one of says nothing of its elements.
     alone = {name for name, own in zip(how.over, line, strict=True) if own == "0"}
     met = " and ".join([*(text for text in how.inside if text.split()[0] not in alone), *how.met])
+    wide = next((d for d in (DType.I16, DType.I32) if holds_range(d, 0, how.count * _BYTE_VALUES - 1)), None)
+    if x.type.dtype in _BYTES and wide is not None:
+        return _write_bytes(site, x, how, met, given, wide)
     # Numbers are as small as they may be: elements and updates come from anywhere in their table, all of which is read.
     small = next((dtype for dtype in (DType.I8, DType.I16) if holds_range(dtype, 0, how.count - 1)), DType.I32)
     stages = [
         declare_buffer("P", ValueType(small, how.lines)),
         f"{at('P', how.over)} = max[r0 < {how.count} if {met}]({small}(r0))",
         text,
+    ]
+    return site.single(stages, x.type, **given)
+
+
+def _write_bytes(
+    site: NodeSite, x: GraphValue, how: _Updates, met: str, given: dict[str, GraphValue | None], wide: DType
+) -> GraphValue:
+    """Bytes with the last update that is for them in their place: what is greatest of its number and its value, as one
+    number. So nothing is gathered.
+    """
+    dtype, number = x.type.dtype, at("P", how.over)
+    value = f"{wide}({at('U', how.places)})" if dtype is not DType.I8 else f"({wide}({at('U', how.places)}) + 128)"
+    low = f"({number} & {_BYTE_VALUES - 1})"
+    made = {DType.BOOL: f"{low} != 0", DType.U8: f"u8({low})", DType.I8: f"i8({low} - 128)"}[dtype]
+    there = " and ".join([f"{number} >= 0", *how.inside])
+    stages = [
+        declare_buffer("P", ValueType(wide, x.shape)),
+        f"{number} = max[r0 < {how.count} if {met}]({wide}(r0) * {_BYTE_VALUES} + {value})",
+        f"{at('Y', how.over)} = {made} if {there} else {at('A', how.over)}",
     ]
     return site.single(stages, x.type, **given)
 

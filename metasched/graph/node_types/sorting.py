@@ -133,7 +133,7 @@ def _select_first(site: NodeSite) -> Results:
             return _pick_one_by_one(site, row, k, order)
         return sort_row(site, x, row.axis, k, order)
 
-    may_divide = x.type.dtype.is_float and row.axis == x.rank - 1 and site.builder.is_alone
+    may_divide = not x.type.dtype.is_bool and row.axis == x.rank - 1 and site.builder.is_alone
     if may_divide and selection_cost(row.extent, k, prod(row.shape())) < least:
         return _select_above(site, x, k, order, select)
     return select()

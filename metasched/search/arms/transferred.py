@@ -240,12 +240,12 @@ class _Transferring:
         self._rounds = _VARYING_ROUNDS if least_cycles(space.program.func, target, core) >= _LONG_CYCLES else 1
 
     def alike(self, neighbours: Sequence[Neighbour], knowledge: Knowledge) -> Sequence[Neighbour]:
-        """Of neighbours that the target can run those that had the same choice of a tensor intrinsic first as there is
-        here; all, if none had.
+        """Of neighbours that the target can run, with the tensor intrinsics that it has, those that had the same choice
+        of one first as there is here; all, if none had.
 
         What was found without tiles, say, knows no numbers of them, nor how they compare, and with tiles not of dots.
         """
-        neighbours = [near for near in neighbours if self._can_run(near)]
+        neighbours = [own for own in map(self._with_own_intrinsics, neighbours) if own is not None]
         by_choice: dict[str | None, list[Neighbour]] = {}
         for near in neighbours:
             decided = (address for address, _ in near.entry.structure)
@@ -260,10 +260,24 @@ class _Transferring:
         offered = knowledge.first_intrinsic_choice(map(self._roles.general_address, legal.structure))
         return by_choice.get(offered, neighbours)
 
-    def _can_run(self, near: Neighbour) -> bool:
-        """Whether the target has what the tensor intrinsics of a neighbour need."""
-        taken = (intrinsics().get(decision) for _, decision in near.entry.structure if isinstance(decision, str))
-        return all(self._target.has(feature) for one in taken if one is not None for feature in one.features)
+    def _with_own_intrinsics(self, near: Neighbour) -> Neighbour | None:
+        """A neighbour with what the target has of the form of each of its tensor intrinsics; None where it lacks one.
+
+        What was found for vectors of another size is no more than a beginning, but of the same instruction.
+        """
+        structure = [(address, self._own_intrinsic(decision)) for address, decision in near.entry.structure]
+        decided = tuple((address, decision) for address, decision in structure if decision is not None)
+        if len(decided) < len(structure):
+            return None
+        return near if decided == near.entry.structure else replace(near, entry=replace(near.entry, structure=decided))
+
+    def _own_intrinsic(self, decision: Decision) -> Decision | None:
+        """A decision, or the target's intrinsic of the form of one that is decided; None where it has none."""
+        taken = intrinsics().get(decision) if isinstance(decision, str) else None
+        if taken is None:
+            return decision
+        forms = [one for one in (taken, *intrinsics().values()) if one.form == taken.form]
+        return next((one.name for one in forms if all(map(self._target.has, one.features))), None)
 
     def transfer_all(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, TransferredDecisions | str]]:
         """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough

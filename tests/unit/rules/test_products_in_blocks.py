@@ -11,6 +11,8 @@ from metasched.rules.products_in_blocks import products_in_blocks
 import metasched as ms
 from metasched.ir.prologue import divide
 from tests.support.rulework import TARGET, apply, correct, reasons
+from tests.support.structural import same
+from tests.support.targets import ALDER
 
 BLOCKS = (Path(__file__).parents[3] / "examples/layers/four_bit_blocks.ms").read_text(encoding="utf-8")
 SIZES = {"N": 192, "K": 128}
@@ -81,7 +83,17 @@ def test_where_it_does_not_apply() -> None:
 
 def test_a_target_without_the_instruction_is_told() -> None:
     program = ms.parse_program(BLOCKS, **SIZES)
-    sch = ms.Schedule(program, TARGET.without([name for name in TARGET.features if name.startswith("avx512vnni")]))
+    sch = ms.Schedule(program, TARGET.without({"avx512vnni", "avxvnni"}))
     found = products_in_blocks.apply(sch, sch.get_block("Y"))
     assert isinstance(found, ms.Skip)
     assert "`dot_i8u8_vnni` would fit, and the target lacks avx512vnni" in found.reason
+
+
+@pytest.mark.parametrize("rows", [1, 12])
+def test_tiles_of_sums_take_half_of_the_registers(rows: int) -> None:
+    sch = ms.Schedule(ms.parse_program(BLOCKS, **SIZES, M=rows), ALDER)
+    products_in_blocks.apply(sch, sch.get_block("Y"))
+    assert '@tensorize("dot_i8u8_avxvnni")' in str(sch)
+    assert sch.describe(sch.get_block("products")).extents[-3] == 4
+    assert sch.describe(sch.get_block("products")).extents[-5] == min(rows, 2)
+    same(sch.program.func, sch.func)

@@ -135,3 +135,14 @@ def test_the_rule_may_be_given_other_tiles() -> None:
 def test_an_equal_program() -> None:
     for sketch in windows(layer()):
         same(layer().func, drawn(sketch).apply_to(layer()).func)
+
+
+CHANNELS_FIRST = LAYER.replace("X: T[H, W, C]", "X: T[C, H, W]").replace("X[y - 1, x - 1, c]", "X[c, y - 1, x - 1]")
+
+
+def test_borders_of_what_lies_otherwise_are_not_part_of_a_copy_of_rows() -> None:
+    """Its vectors would be gathered byte by byte; alone it is tiled as a transposition."""
+    for program, apart in ((layer(), False), (ms.parse_program(CHANNELS_FIRST), True)):
+        assert all(("pad: P[" in str(sketch)) is apart for sketch in windows(program))
+    program = ms.parse_program(CHANNELS_FIRST)
+    same(program.func, drawn(windows(program)[0]).apply_to(program).func)

@@ -22,7 +22,7 @@ from metasched.ir.prologue import constants, divide
 from metasched.space.rule import Rule
 from metasched.space.sketch import Sketch
 from tests.support.structural import same
-from tests.support.targets import AVX512, SAPPHIRE
+from tests.support.targets import ALDER, AVX512, SAPPHIRE
 
 BYTES = {"T": "u8", "U": "i8", "ACC": "i32"}
 SIGNED = {"T": "i8", "U": "i8", "ACC": "i32"}
@@ -241,3 +241,15 @@ def test_the_preset_offers_each_where_the_target_has_it() -> None:
     assert any("dot_bf16_avx512" in text for text in shown)
     assert any("@tensorize" not in text for text in shown)
     assert not any("@tensorize" in str(sketch) for sketch in ms.space(program, rules="cpu", target=AVX512))
+
+
+@pytest.mark.parametrize(
+    ("target", "form"), [(SAPPHIRE, "vnni"), (SAPPHIRE.without({"avxvnni"}), "vnni"), (ALDER, "avxvnni")]
+)
+@pytest.mark.parametrize(("types", "name"), [(BYTES, "dot_u8i8"), (BYTES | {"T": "i8"}, "dot_i8i8")])
+def test_the_widest_form_that_the_target_has_is_offered(
+    types: dict[str, str], name: str, target: ms.Target, form: str
+) -> None:
+    program = operator("matmul_nn", M=64, N=24, K=64, **types)  # 24 columns are three narrow vectors
+    found = [sketch.structure["use_vnni(C)/intrinsic"] for sketch in ms.space(program, rules=[use_vnni], target=target)]
+    assert set(found) == {f"{name}_{form}", "none"}

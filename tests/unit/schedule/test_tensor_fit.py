@@ -31,3 +31,11 @@ def test_they_are_found_once_a_program() -> None:
     block = query.blocks(func)[0]
     assert fits_of(func, block, ["tile_u8i8_amx"]) is fits_of(func, block, ["tile_u8i8_amx"])
     assert fits_of(func, block, ["dot_u8i8_vnni"]) is not fits_of(func, block, ["tile_u8i8_amx"])
+
+
+def test_of_several_instructions_that_with_most_products_a_cycle_comes_first() -> None:
+    func = ms.parse_program(CONVOLUTION.replace("32]", "24]")).func  # three vectors of 8, and one and a half of 16
+    fits = fits_of(func, query.blocks(func)[0], ["dot_u8i8_avxvnni", "dot_u8i8_vnni"])
+    assert fits[0].intrinsic.name == "dot_u8i8_vnni"
+    assert fits[0].waste > 1.0
+    assert {fit.intrinsic.form for fit in fits} == {fits[0].intrinsic.form}

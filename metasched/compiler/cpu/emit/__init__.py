@@ -36,6 +36,8 @@ Its files, in reading order:
 - `runtime`: What does not depend on the kernel: starting a parallel region, and workspaces
 - `tiles`: AMX's tile registers: eight of 16 rows of 64 bytes, numbered in the program text
 - `tensor`: The vocabulary of emitters of tensor intrinsics: operands as vectors, and calls of LLVM's intrinsics
+- `byte_dots`: vpdpbusd, the sum of four products of bytes in each lane, in registers of any size and of signed bytes,
+  too
 - `counters`: Counters of the CPU's clock around parts of a kernel, in a variant of it that is made to be profiled
 - `statements`: Statements: loops, vector strips, conditions and writes of one function
 - `scheduling`: Which CPU's pipeline LLVM orders instructions for, where its own model of a CPU takes too many

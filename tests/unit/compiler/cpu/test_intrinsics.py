@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,22 @@ from metasched.lang import parse_program
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.schedule import intrinsics as meanings
-from metasched.schedule.tensor import intrinsics
+from metasched.schedule.tensor import intrinsics, tensorized_by
+from metasched.schedule.tensor import tensorized as tensorized_nests
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
-from tests.support.cross import AVX2, WIDE, for_sapphire_rapids, plain
+from tests.support import emulation
+from tests.support.cross import AVX2, WIDE, assembly, for_sapphire_rapids, plain
+from tests.support.targets import ALDER
 
 HERE = Target.detect(threads=1)
 GROUPS = {
     "dot_u8i8_vnni": ("u8", "i8", 4),
     "dot_i8u8_vnni": ("i8", "u8", 4),
     "dot_i8i8_vnni": ("i8", "i8", 4),
+    "dot_u8i8_avxvnni": ("u8", "i8", 4),
+    "dot_i8u8_avxvnni": ("i8", "u8", 4),
+    "dot_i8i8_avxvnni": ("i8", "i8", 4),
     "dot_i16_avx512": ("i16", "i16", 2),
 }
 
@@ -46,8 +53,12 @@ program transposed[M=5, N=32, K=24](A: {a}[M, K], B: {b}[N, K]) -> C: i32[M, N]:
 """
 
 
+# What other machines run as a model of it.
+EMULATED = frozenset({"avxvnni"})
+
+
 def runs(name: str) -> None:
-    missing = intrinsics()[name].features - HERE.features
+    missing = intrinsics()[name].features - HERE.features - EMULATED
     if missing:
         pytest.skip(f"this machine has no {', '.join(sorted(missing))}")
 
@@ -59,7 +70,7 @@ def tensorized(name: str, text: str = PACKED, **params: int) -> Schedule:
     sch = Schedule(parse_program(text.format(a=a, b=b), **params))
     i, j, k = sch.get_loops(sch.get_block("dot"))
     i0, i1 = sch.split(i, [None, 2])
-    j0, j1 = sch.split(j, [None, 16])
+    j0, j1 = sch.split(j, [None, intrinsics()[name].lanes])
     k0, k1 = sch.split(k, [None, group])
     sch.reorder(i0, j0, k0, i1, j1, k1)
     sch.unroll(i1)
@@ -80,11 +91,19 @@ def arguments(func: Func, seed: int = 0) -> list[np.ndarray[Any, Any]]:
     return out
 
 
+def _names_used(func: Func) -> list[str]:
+    return [name for loop in tensorized_nests(func).values() if (name := tensorized_by(loop)) is not None]
+
+
 def agrees(sch: Schedule) -> None:
     args = arguments(sch.program.func)
     expected = reference(sch.program)(*args)
     result = np.empty_like(expected)
-    build(sch.func, HERE)(*args, result)
+    needed = {feature for name in _names_used(sch.func) for feature in intrinsics()[name].features}
+    if needed <= HERE.features:
+        build(sch.func, HERE)(*args, result)
+    else:
+        emulation.run(sch.func, replace(HERE, features=HERE.features | needed), *args, result)
     np.testing.assert_array_equal(result, expected)
 
 
@@ -102,7 +121,12 @@ def test_a_reduction_that_is_one_use(name: str) -> None:
     agrees(tensorized(name, K=GROUPS[name][2]))
 
 
-LANES = {"lanes_u8i8_vnni": "u8", "lanes_i8i8_vnni": "i8"}
+LANES = {
+    "lanes_u8i8_vnni": "u8",
+    "lanes_i8i8_vnni": "i8",
+    "lanes_u8i8_avxvnni": "u8",
+    "lanes_i8i8_avxvnni": "i8",
+}
 WINDOWS = """
 program windows[N=9, M=32, R=4](A: {a}[N + R - 1, M], B: i8[M, R]) -> C: i32[N, M]:
     dot: C[i, j] = sum[r < R](i32(A[i + r, j]) * i32(B[j, r]))
@@ -113,7 +137,7 @@ def windows(name: str) -> Schedule:
     sch = Schedule(parse_program(WINDOWS.format(a=LANES[name])))
     i, j, r = sch.get_loops(sch.get_block("dot"))
     i0, i1 = sch.split(i, [None, 3])
-    j0, j1 = sch.split(j, [None, 16])
+    j0, j1 = sch.split(j, [None, intrinsics()[name].lanes])
     sch.reorder(j0, i0, i1, j1, r)
     sch.unroll(i1)
     sch.tensorize(j1, name)
@@ -190,6 +214,17 @@ B[j_0*64 + k_0*192; strides 4, 1])
 def test_one_instruction_a_use() -> None:
     runs("dot_u8i8_vnni")
     assert build(tensorized("dot_u8i8_vnni", M=6).func, HERE).asm.count("vpdpbusd") == 2
+
+
+@pytest.mark.parametrize(("name", "form"), [("dot", tensorized), ("lanes", windows)])
+@pytest.mark.parametrize("types", ["u8i8", "i8i8"])
+def test_the_short_form_is_for_machines_without_avx_512(name: str, form: Callable[..., Schedule], types: str) -> None:
+    sch = form(f"{name}_{types}_avxvnni")
+    text = assembly(sch.func, ALDER, "x86_64-unknown-linux-gnu", "alderlake", ALDER.llvm_features())
+    dots = [line for line in text.splitlines() if "vpdpbusd" in line]
+    assert dots
+    assert all("{vex}" in line and "%ymm" in line for line in dots), dots
+    assert "%zmm" not in text
 
 
 @pytest.mark.parametrize("name", ["dot_u8i8_vnni", "dot_i8i8_vnni"])

@@ -41,6 +41,17 @@ def test_rows_of_different_numbers(dtype: Any, largest: bool) -> None:
 
 
 @pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.usefixtures("_always_divided")
+def test_rows_of_integers(dtype: Any, few: bool, largest: bool) -> None:
+    """Of a few different ones none divides a row, and a loop knows that it is at the last one."""
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(3).integers(limits.min, limits.max, (2, 3, 61), dtype, endpoint=True)
+    first_places(np.where(x % 2 == 0, limits.min, limits.max).astype(dtype) if few else x, 7, largest)
+
+
+@pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("special", [-np.inf, np.inf, np.nan, 0.0, 3e38])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.98])
 @pytest.mark.usefixtures("_always_divided")

@@ -55,6 +55,17 @@ def test_large_windows_go_along_one_dimension_after_another(shape: tuple[int, ..
         assert str(network.graph).count(reducer) == rank
 
 
+@pytest.mark.parametrize(("size", "stride", "stages"), [(5, 3, 2), (4, 2, 2), (3, 2, 1), (2, 2, 1)])
+def test_windows_far_apart_are_reduced_along_one_dimension_first(size: int, stride: int, stages: int) -> None:
+    """What is next to one another is in vectors then, and few elements are read a stride apart."""
+    x = random(1, 2, 26, 26)
+    settings = {"kernel_shape": [size] * 2, "strides": [stride] * 2}
+    network = ms.load_onnx(model([node("MaxPool", "X", **settings)], [value("X", x)]))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::stride, ::stride]
+    np.testing.assert_array_equal(network(x), windows.max((4, 5)))
+    assert str(network.graph).count("max[") == stages
+
+
 def test_means_of_windows_are_sums_of_parts_of_them() -> None:
     """No stage divides what was summed: the last one sums what is a ninth of each term."""
     x = random(1, 2, 24, 24)

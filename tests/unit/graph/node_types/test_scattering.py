@@ -348,3 +348,36 @@ def test_numbers_of_updates_are_as_small_as_they_may_be(count: int, dtype: str) 
         expected[place] = update
     np.testing.assert_array_equal(net(x, index, updates), expected)
     assert f"P: {dtype}[500]" in str(net.graph)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8])
+@pytest.mark.parametrize(("count", "wide"), [(3, "i16"), (128, "i16"), (129, "i32")])
+def test_bytes_are_put_where_they_belong_with_their_numbers(dtype: Any, count: int, wide: str) -> None:
+    """Nothing is gathered: what is greatest of a number and a value has the last value."""
+    x = integers(2, 40, low=-128, high=128).astype(dtype)
+    index = integers(2, count, low=-40, high=40, seed=2).astype(np.int64)
+    updates = integers(2, count, low=-128, high=128, seed=3).astype(dtype)
+    expected = x.copy()
+    for row, place in np.ndindex(*index.shape):
+        expected[row, index[row, place]] = updates[row, place]
+    np.testing.assert_array_equal(run("ScatterElements", x, index, updates, axis=1), expected)
+    given = [value("X", x), value("I", index), value("U", updates)]
+    net = ms.load_onnx(model([node("ScatterElements", "X I U", axis=1)], given))
+    assert f": {wide}[2, 40]" in str(net.graph)
+
+
+@pytest.mark.parametrize("extent", [4, 2**31])
+def test_one_index_of_each_column_is_looked_at_as_a_small_number(extent: int) -> None:
+    x, updates, index = random(4, 40), random(1, 40, seed=1), integers(1, 40, low=-4, high=4, seed=2).astype(np.int64)
+    index[0, :2] = 4, 2**32 + 1  # such places are not there
+    expected = x.copy()
+    columns = np.arange(2, 40)
+    expected[index[0, 2:], columns] = updates[0, 2:]
+    np.testing.assert_array_equal(run("ScatterElements", x, index, updates, axis=0), expected)
+    inputs = [
+        onnx.helper.make_tensor_value_info("X", 1, (extent, 8)),
+        value("I", index[:, :8]),
+        value("U", updates[:, :8]),
+    ]
+    net = ms.load_onnx(model([node("ScatterElements", "X I U", axis=0)], inputs))
+    assert (": i32[1, 8]" in str(net.graph)) is (extent == 4)

@@ -64,9 +64,24 @@ def test_frames_of_a_signal() -> None:
     near(both, parts(np.fft.fft(frames)))
 
 
+@pytest.mark.parametrize("inverse", [0, 1])
+@pytest.mark.parametrize("length", [96, 105])
+def test_long_transforms_are_two_of_short_ones(length: int, inverse: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = complex_numbers(3, length)
+    given, settings = (parts(x), None, np.int64(1)), {"constants": [2], "inverse": inverse}
+    transform = np.fft.ifft if inverse else np.fft.fft
+    near(run("DFT", *given, **settings), parts(transform(x)))
+    monkeypatch.setattr("metasched.graph.node_types.spectra._WORTH_TWO_STEPS", 1)
+    half = run("DFT", x.real[..., None].copy(), None, np.int64(1), constants=[2], onesided=1)
+    near(half, parts(np.fft.rfft(x.real)))
+    # No table has a row for each element.
+    monkeypatch.setattr("metasched.graph.node_types.spectra._MOST_ELEMENTS", 10 * length)
+    near(run("DFT", *given, **settings), parts(transform(x)))
+
+
 def test_long_transforms_are_refused() -> None:
     with pytest.raises(ms.RefusedModel, match="a table of more than 16777216 numbers"):
-        run("DFT", np.zeros((1, 10000, 1), np.float32), None, np.int64(1), constants=[2])
+        run("DFT", np.zeros((1, 10007, 1), np.float32), None, np.int64(1), constants=[2])
 
 
 def test_bands_are_triangles() -> None:

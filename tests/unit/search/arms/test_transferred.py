@@ -27,7 +27,7 @@ from metasched.search.arms.transferred import (
 )
 from metasched.search.guesses.guess import guess
 from metasched.search.task import Task
-from tests.support.targets import AVX512, SAPPHIRE
+from tests.support.targets import ALDER, AVX512, SAPPHIRE
 
 TILES = {"i": (HOLE, 6), "j": (HOLE, 32), "k": (HOLE, 8)}
 RENAMED = """
@@ -488,3 +488,24 @@ def test_neighbours_had_the_choice_of_an_instruction_that_there_is_here(
     choice = "use_amx({anchor})/intrinsic"
     assert all((choice in structure) is (taken == "tile_u8i8_amx") for structure in had)
     assert taken in found[0].sketch.structure.values()
+
+
+CONVOLUTION = """
+program layer(A: u8[1, 30, 30, 64], const B: i8[3, 3, 64, 64]) -> Y: i32[1, 28, 28, 64]:
+    Y[n, h, w, o] = sum[r, s, c](i32(A[n, h + r, w + s, c]) * i32(B[r, s, c, o]))
+"""
+
+
+def test_what_was_found_with_an_instruction_is_carried_over_to_one_of_its_form() -> None:
+    """Of convolutions in bytes nothing is known for vectors of 8 numbers."""
+    space = ms.space(ms.parse_program(CONVOLUTION), target=ALDER)
+    found = transferred_into(space, shipped(), ALDER, DEFAULT_CORE)
+    assert found
+    for one in found:
+        assert one.neighbour.entry.cpu.lanes == 16
+        decided = {address: taken for address, taken in one.neighbour.entry.structure if address.endswith("/intrinsic")}
+        assert set(decided.values()) <= {"dot_u8i8_avxvnni", "none"}
+    assert "dot_u8i8_avxvnni" in found[0].sketch.structure.values()
+    less = ALDER.without({"avxvnni"})
+    bare = transferred_into(ms.space(space.program, target=less), shipped(), less, DEFAULT_CORE)
+    assert not any("vnni" in str(taken) for one in bare for _, taken in one.neighbour.entry.structure)

@@ -18,7 +18,7 @@ from metasched.measure.checking.inputs import given_inputs
 from metasched.runtime.kernel import Origin
 from metasched.search.guesses.guess import Guess
 from metasched.search.guesses.guess import guess as best_guess
-from tests.support.targets import AVX2, AVX512
+from tests.support.targets import ALDER, AVX2, AVX512
 
 FEATURES = frozenset(
     {"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq", "fma", "avx512vnni", "amx-tile", "amx-int8"}
@@ -416,3 +416,8 @@ def test_what_was_found_with_vnni_is_no_guess_where_there_is_none(features: set[
     target = replace(BYTE_SERVER, features=(BYTE_SERVER.features - {"avx512vnni"}) | features)
     found = best_guess(ms.parse_program(LAYER), target)
     assert ("dot_u8i8_vnni" in str(found.trace)) is vectors
+
+
+@pytest.mark.parametrize("program", [ms.parse_program(LAYER), operators.load("matmul_nn", M=64, N=96, K=128, **BYTES)])
+def test_vnni_without_avx_512_is_guessed_though_neighbours_had_none(program: ms.Program) -> None:
+    assert '"dot_u8i8_avxvnni")\n' in str(best_guess(program, ALDER).trace)  # it is used, and not just offered
