@@ -49,8 +49,9 @@ def _drop_units_between(stages: Stages) -> Stages:
     """Without dimensions of one element of what only stages read, but for the first and the innermost ones: a
     convolution of an image of one pixel is a product of one row.
     """
-    made = {target for stage in stages.stages for target in stage.targets}
-    return _drop_computed(stages, {name: _units_between(stages.types[name].shape) for name in made - {*stages.outputs}})
+    between = [stage for stage in stages.stages if not {*stage.targets} & {*stages.outputs}]
+    made = {target for stage in between for target in stage.targets}
+    return _drop_computed(stages, {name: _units_between(stages.types[name].shape) for name in made})
 
 
 def _units_between(shape: tuple[int, ...]) -> set[int]:

@@ -19,6 +19,12 @@ program p(A: f32[1, 4, 1, 16]) -> Y: f32[1, 4, 1, 16]:
     T[n, h, w, o] = sum[c](A[n, h, w, c])
     Y[n, h, w, o] = A[n, h, w, o] * T[n, h, w, 0]
 """
+OF_WINDOWS = """
+program p(A: f32[2, 1, 8]) -> (T: f32[2, 1, 6], Y: i64[2, 1, 6]):
+    P: i64[2, 1, 6]
+    T[n, c, i], P[n, c, i] = argmax[r < 3](A[n, c, i + r])
+    Y[n, c, i] = P[n, c, i] + i
+"""
 
 
 def test_a_convolution_of_an_image_of_one_pixel_is_a_product_of_one_row() -> None:
@@ -34,3 +40,10 @@ def test_rows_that_are_normalised_keep_a_dimension_for_their_sums() -> None:
     form = stages_of(parse_program(OF_NORMALISED_ROWS))
     assert form is not None
     assert join_dimensions(form).types["T"].shape == (4, 1)
+
+
+def test_a_largest_element_and_its_place_keep_the_same_dimensions() -> None:
+    form = stages_of(parse_program(OF_WINDOWS))
+    assert form is not None
+    made = join_dimensions(form)
+    assert made.types["T"].shape == made.types["P"].shape == (2, 6)
