@@ -9,6 +9,8 @@ Its files, in reading order:
 - `depthwise`: Depthwise layers as graphs have them: padding, a sum for each channel, a bias, and what follows it
 - `quantised`: Layers of networks in bytes, as graphs have them
 - `halves`: Layers of networks in bf16, as graphs have them
+- `norms`: Layer normalisations as graphs have them: a sum of each row, one of its squared differences, and what is
+  scaled
 - `sizes`: The sizes: layers of real networks by operator, none of them of the sweeps that guesses are judged by
 - `collect`: Tuning them, as many as there is time for: `python -m benchmarks.knowledge.collect`
 - `from_networks`: What the tuning of whole networks has found, as knowledge

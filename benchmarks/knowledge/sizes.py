@@ -14,6 +14,7 @@ from benchmarks.knowledge.depthwise import depthwise
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.from_text import Written
 from benchmarks.knowledge.halves import half_layers
+from benchmarks.knowledge.norms import row_norms
 from benchmarks.knowledge.numerical import numerical
 from benchmarks.knowledge.quantised import quantised
 from benchmarks.network_shapes import LAYERS
@@ -232,6 +233,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         *quantised(),
         *depthwise(),
         *half_layers(),
+        *row_norms(),
     ]
 
 

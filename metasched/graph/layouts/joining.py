@@ -21,10 +21,10 @@ from metasched.support.data_classes import dataclass
 @remembered_by_identity
 def join_dimensions(stages: Stages) -> Stages:
     """Stages in which dimensions that are always used together are one, and some of one element are left out: innermost
-    ones of results, along which vectors would go, and those of inputs along which no index runs. Elements and their
-    order stay.
+    ones of results, along which vectors would go, those between others of what only stages read, and those of inputs
+    along which no index runs. Elements and their order stay.
     """
-    return _Joining(_drop_unit_dimensions(_drop_innermost_units(stages))).run()
+    return _Joining(_drop_unit_dimensions(_drop_units_between(_drop_innermost_units(stages)))).run()
 
 
 # --- unit dimensions -------------------------------------------------------------------------------------
@@ -36,21 +36,38 @@ def _drop_innermost_units(stages: Stages) -> Stages:
     """
     made = {target for stage in stages.stages for target in stage.targets}
     dropped = {name: _innermost_units(stages.types[name].shape) for name in made}
-    if not all(dropped[name] for name in stages.outputs):
-        return stages
-    out = []
-    for stage in stages.stages:
-        gone = dropped[stage.buffer]
-        zeros = {axis.name: IntLit(0) for dim, axis in enumerate(stage.axes) if dim in gone}
-        kept = tuple(axis for dim, axis in enumerate(stage.axes) if dim not in gone)
-        out.append(replace(stage, axes=kept, value=substitute_names(stage.value, zeros)))
-    return _drop_dimensions(replace(stages, stages=tuple(out)), dropped)
+    return _drop_computed(stages, dropped) if all(dropped[name] for name in stages.outputs) else stages
 
 
 def _innermost_units(shape: tuple[int, ...]) -> set[int]:
     """The last dimensions, if they are of one element, but for the first."""
     rank = next((dim + 1 for dim in reversed(range(1, len(shape))) if shape[dim] > 1), 1)
     return set(range(rank, len(shape)))
+
+
+def _drop_units_between(stages: Stages) -> Stages:
+    """Without dimensions of one element of what only stages read, but for the first and the innermost ones: a
+    convolution of an image of one pixel is a product of one row.
+    """
+    between = [stage for stage in stages.stages if not {*stage.targets} & {*stages.outputs}]
+    made = {target for stage in between for target in stage.targets}
+    return _drop_computed(stages, {name: _units_between(stages.types[name].shape) for name in made})
+
+
+def _units_between(shape: tuple[int, ...]) -> set[int]:
+    """Dimensions of one element after the first one and before the last that has more."""
+    return {dim for dim in range(1, len(shape)) if shape[dim] == 1} - _innermost_units(shape)
+
+
+def _drop_computed(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
+    """Without dimensions of one element of what stages compute, and the indices along them."""
+    out = []
+    for stage in stages.stages:
+        gone = dropped.get(stage.buffer, set())
+        zeros = {axis.name: IntLit(0) for dim, axis in enumerate(stage.axes) if dim in gone}
+        kept = tuple(axis for dim, axis in enumerate(stage.axes) if dim not in gone)
+        out.append(replace(stage, axes=kept, value=substitute_names(stage.value, zeros)))
+    return _drop_dimensions(replace(stages, stages=tuple(out)), dropped)
 
 
 def _drop_unit_dimensions(stages: Stages) -> Stages:

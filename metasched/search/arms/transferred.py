@@ -92,7 +92,7 @@ class TransferredDecisions:
 
     `score` is -log2 of the seconds that the model expects. `dropped` are the addresses, as in the neighbour, of
     decisions that have no place here, each with the reason; `decided` are those of its structural ones and of those
-    that are given, as here.
+    that are given, as here. `forced` are the structural choices that have one option here.
     """
 
     neighbour: Neighbour
@@ -101,15 +101,16 @@ class TransferredDecisions:
     score: float
     dropped: tuple[tuple[str, str], ...]
     decided: frozenset[str]
+    forced: frozenset[str] = frozenset()
 
     @property
     def is_whole(self) -> bool:
         """Whether the neighbour decided all of the structure: else its space was another, and so may its time be.
 
         A block that stays where it is, at the root, or that a rule leaves alone, is as in a space without this
-        decision.
+        decision, and a choice of one option leaves nothing open.
         """
-        left = self.sketch.structure.keys() - self.decided
+        left = self.sketch.structure.keys() - self.decided - self.forced
         return all(self.sketch.structure[address] in (Ref(ROOT), LEFT_ALONE) for address in left)
 
     @property
@@ -380,7 +381,9 @@ class _Transferring:
             if best is not None:
                 dropped = (*one.dropped, (address, f"{why}; {decision_text(taken)} is tried here"))
                 row, decided = tuple(map(int, best.row)), one.decided | {address}
-                yield one, replace(one, sketch=sketch, row=row, score=best.score, dropped=dropped, decided=decided)
+                forced = self._forced_choices(sketch)
+                made = replace(one, sketch=sketch, row=row, score=best.score, dropped=dropped, decided=decided)
+                yield one, replace(made, forced=forced)
 
     def _numbers_of(self, one: TransferredDecisions) -> dict[str, Decision]:
         """The numbers of a candidate, also by the addresses that they have where another structure has the same loops
@@ -432,9 +435,13 @@ class _Transferring:
         neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure
         dropped = (*placed.dropped, *self._unmet_decisions(neighbour, sketch, {**structure, **placed.numbers}))
         decided = structure.keys() | self._space.given.keys()
-        return TransferredDecisions(
-            neighbour, sketch, tuple(map(int, best.row)), best.score, dropped, frozenset(decided)
-        )
+        row, forced = tuple(map(int, best.row)), self._forced_choices(sketch)
+        return TransferredDecisions(neighbour, sketch, row, best.score, dropped, frozenset(decided), forced)
+
+    def _forced_choices(self, sketch: Sketch) -> frozenset[str]:
+        """The structural choices of a sketch that have one option."""
+        options = self._space.options_near(sketch.structure)
+        return frozenset(address for address, offered in options.items() if len(offered) == 1)
 
     def _translate_decisions(
         self, decisions: Sequence[tuple[str, Decision]]

@@ -13,9 +13,10 @@ from metasched.ir import query
 from metasched.ir.program import Program
 from metasched.schedule.trace import Trace
 from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.guesses.quick_evolution import QuickEvolution
 from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Candidate
-from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.strategies.evolutionary import EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
 
 # A search looks at more structures, round by round. A guess is waited for: with twice as many of everything it takes
@@ -33,8 +34,9 @@ _FURTHER_PROPOSALS = 16
 _DRAWN_CANDIDATES = 64
 
 
-def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
-    """The traces that a short evolutionary search by the model alone likes best, the best first.
+def favourites(space: SpaceArms, seed: int = 0, known: float | None = None) -> Iterator[Trace]:
+    """The traces that a short evolutionary search by the model alone likes best, the best first. Where its first look
+    promises nothing beside what is known, of this score (-log2 of its seconds), they are the best of that look.
 
     It is made in time for the first one; who asks for another waits for the search again. What it likes may all be of
     one kind that no machine runs: after some of it there are draws, the best of them first. There are none where no
@@ -42,7 +44,8 @@ def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     """
     if space.first() is None:
         return
-    evolution = Evolution(space, CostModel(seed, read_shipped_model()), seed, _effort(space.program))
+    model = CostModel(seed, read_shipped_model())
+    evolution = QuickEvolution(space, model, seed, _effort(space.program), known)
     first = evolution.propose(1)
     yield from (space.trace_of(one) for one in first)
     more = evolution.propose(_FURTHER_PROPOSALS) if first else []

@@ -217,7 +217,7 @@ class _Guessing:
         # What is known is then of a CPU with more registers, or of tiles that this size does not have.
         sums_in_memory = bool(lower(start.func, self.target).warnings)
         if sums_in_memory or not start.sure or self._leaves_room(start):
-            found = self._favourite()
+            found = self._favourite(-self._log_seconds(start.func))
             if found is not None:
                 ratio = self._ratio(found.func, start.func)
                 if ratio < (1.0 if sums_in_memory else BETTER_RATIO):
@@ -298,13 +298,18 @@ class _Guessing:
 
     def _ratio(self, func: Func, other: Func) -> float:
         """The time that the installed model expects of a program over that of another."""
-        features = [features_of(each, self.target, self.core) for each in (func, other)]
-        logs = read_shipped_model().log_seconds(np.stack(features))
-        return float(np.exp2(logs[0] - logs[1]))
+        return float(np.exp2(self._log_seconds(func) - self._log_seconds(other)))
 
-    def _favourite(self) -> _Favourite | None:
-        """The trace that the installed cost model scores highest of those that the machine can run, if there is one."""
-        for trace in favourites(self.arms, self.seed):
+    def _log_seconds(self, func: Func) -> float:
+        """The logarithm to base 2 of the seconds that the installed model expects of a program."""
+        features = features_of(func, self.target, self.core)
+        return float(read_shipped_model().log_seconds(features[None])[0])
+
+    def _favourite(self, known: float | None = None) -> _Favourite | None:
+        """The trace that the installed cost model scores highest of those that the machine can run, if there is one;
+        `known` is the score of what is there without it.
+        """
+        for trace in favourites(self.arms, self.seed, known):
             func = self._apply_trace(trace, _FAVOURITE_NAME)
             if func is None:
                 continue

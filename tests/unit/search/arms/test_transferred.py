@@ -202,6 +202,18 @@ def test_a_block_that_stays_where_it_is_leaves_a_neighbour_whole() -> None:
     assert found.is_whole
 
 
+@ms.rule
+def settled(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """A choice of one option."""
+    sch.choose("way", ["only"])
+
+
+def test_a_choice_of_one_option_leaves_a_neighbour_whole() -> None:
+    found = transferred(ms.space(PRODUCT, [tiles, settled, unrolled], target=AVX512))
+    assert found.sketch.structure["settled(C)/way"] == "only"
+    assert found.is_whole
+
+
 def test_numbers_that_do_not_fit_are_varied() -> None:
     """A tile of one term becomes longer; numbers of a CPU with other vectors are varied at least as often."""
     program = ms.operator("matmul_nn", M=96, N=512, K=64)
