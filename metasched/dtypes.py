@@ -342,11 +342,18 @@ def integer_of_size(bits: int) -> DType:
     return _SIGNED[bits]
 
 
-_SIGNED = {
-    dtype.bits: dtype
-    for dtype in sorted(DType, key=lambda d: d.bits)
-    if dtype.properties.kind is DTypeKind.SIGNED and not dtype.is_storage
-}
+def unsigned_of_size(bits: int) -> DType:
+    """The unsigned integer type of a size. Raises KeyError where there is none."""
+    return _UNSIGNED[bits]
+
+
+def _by_bits(kind: DTypeKind) -> dict[int, DType]:
+    """The types of a kind that are computed with, by their bits, the narrowest first."""
+    found = [dtype for dtype in DType if dtype.properties.kind is kind and not dtype.is_storage]
+    return {dtype.bits: dtype for dtype in sorted(found, key=lambda one: one.bits)}
+
+
+_SIGNED, _UNSIGNED = _by_bits(DTypeKind.SIGNED), _by_bits(DTypeKind.UNSIGNED)
 
 
 def signed_integers() -> tuple[DType, ...]:

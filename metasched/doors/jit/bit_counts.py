@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.dtypes import DType
+from metasched.dtypes import DType, unsigned_of_size
 from metasched.graph.builder import GraphValue
-
-_UNSIGNED = {8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64}
 
 
 def count_bits(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
@@ -17,7 +15,7 @@ def count_bits(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -
     Pairs of bits become their sums, then fours and eights; one product adds up the bytes in the highest one.
     """
     own = values[0].type.dtype
-    wide = _UNSIGNED[own.bits]
+    wide = unsigned_of_size(own.bits)
     pairs, fours, bytes_, ones = (_repeated(pattern, wide) for pattern in ("01", "0011", "00001111", "00000001"))
     size = "{0}" if own.is_unsigned else f"{wide}(abs({{0}}))"
     found = trace.nodes.expression("CountBits", size, values, [own], wide)
