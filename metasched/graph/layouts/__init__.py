@@ -11,5 +11,6 @@ Its files, in reading order:
 - `rewriting`: A graph whose values have other orders
 - `reshaping`: Stages over another shape of their data
 - `joining`: Dimensions that are always used together as one
+- `splitting`: Stages with several indices along what was one dimension
 - `viewed_nodes`: A graph that is rewritten node by node, with values in other shapes
 """

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
+from metasched.graph.fusion.canonical import simplify_stages
 from metasched.graph.fusion.copies import copied_boxes
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.indices import linear_form
@@ -107,6 +108,7 @@ def is_movement(node: Compute) -> bool:
 
 @remembered_by_identity
 def _is_movement(stages: Stages) -> bool:
+    stages = simplify_stages(stages)
     if len(stages.stages) != 1 or not isinstance(stages.stages[0].value, Read):
         return False
     (stage,) = stages.stages

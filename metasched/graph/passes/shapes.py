@@ -32,7 +32,7 @@ from metasched.ir.source import Reduce
 from metasched.support.data_classes import dataclass
 
 
-@graph_pass(after=("common_subexpressions",))
+@graph_pass(after=("repeats",))
 def shapes(graph: Graph, context: PassContext) -> Graph:
     """Nodes go over their data in the shape in front of a view, where the view would cost something."""
     if not any(isinstance(node, ShapeView) for node in graph.nodes):
