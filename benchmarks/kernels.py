@@ -28,7 +28,7 @@ from benchmarks.kernel_cases import BY_NAME, CASES, Bound, KernelCase
 from benchmarks.peak import STREAMS, Limit, bandwidth, multiply_adds
 from benchmarks.registry import Options, Result
 from benchmarks.sides import ALONE, OURS, SideProcess, SideTime, alternate
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.operators import TWELVE
 

@@ -20,7 +20,7 @@ import metasched as ms
 from benchmarks.registry import Options, Result
 from metasched.calibration.cycles import CycleCounter
 from metasched.cost.expectation import expectation_of
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.measure.compiling import compile_func
 from metasched.measure.workers.load import LoadedKernel

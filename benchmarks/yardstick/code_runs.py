@@ -20,7 +20,7 @@ import numpy as np
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind, LoopMode
 from metasched.compiler.policy import vectors_for
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Select, Var
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

@@ -16,7 +16,7 @@ from metasched.cost.features import Features, Rows
 from metasched.cost.groups import STATEMENT_FEATURES, describe
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.program.nest import Analyses, analyse
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import main_part
 from metasched.target import Target

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metasched.ir.conjunctions import conjunction, conjuncts
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.conjunctions import conjunction, conjuncts
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import Expr, Reducer, Select
 
 

@@ -19,7 +19,7 @@ from metasched.cost.estimate.statement import StatementView
 from metasched.cost.feature import Columns
 from metasched.cost.groups import describe_for_sums
 from metasched.cost.program.nest import Analyses, analyse
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part
 from metasched.schedule.carried import as_if_carried

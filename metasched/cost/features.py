@@ -45,7 +45,7 @@ from metasched.cost.feature import Columns, Feature
 from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_for_sums
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.program.nest import Analyses, Nest, Statement, analyse
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import main_part
 from metasched.target import Target

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from metasched.dtypes import DType
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.program import Program
 from metasched.support.by_identity import remembered_by_identity

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
-from metasched.ir.data import depends_on_data
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import as_int, free_vars
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import Block, Const, Expr, For, Func, IterKind, Load, LoopKind, Select
 from metasched.support.data_classes import dataclass
 

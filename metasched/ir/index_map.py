@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from metasched.ir.affine import (
+from metasched.ir.integers.affine import (
     ONE,
     ZERO,
     NotAffine,
@@ -24,9 +24,9 @@ from metasched.ir.affine import (
     substitute,
     to_poly,
 )
-from metasched.ir.linear import Linear, to_expr
+from metasched.ir.integers.linear import Linear, to_expr
+from metasched.ir.integers.ranges import bounds, is_nonnegative
 from metasched.ir.nodes import Binary, BinOp, Expr, IndexMap, Var
-from metasched.ir.ranges import bounds, is_nonnegative
 
 Ranges = Mapping[str, Expr]
 

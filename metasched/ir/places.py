@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metasched.dtypes import INDEX, holds_range
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify
-from metasched.ir.conjunctions import conjunction, conjuncts
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.integers.conjunctions import conjunction, conjuncts
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Reducer, Select, Var
-from metasched.ir.ranges import bounds
 from metasched.support.data_classes import dataclass
 
 _RING = (BinOp.ADD, BinOp.SUB, BinOp.MUL)

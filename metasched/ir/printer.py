@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable
 from math import isinf, isnan
 
 from metasched.dtypes import INDEX, DType
-from metasched.ir.affine import simplify
+from metasched.ir.integers.affine import simplify
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -46,7 +47,6 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
-from metasched.ir.ranges import prove
 from metasched.support.data_classes import dataclass
 
 WIDTH = 110

@@ -15,8 +15,8 @@ from functools import lru_cache
 from math import prod
 
 from metasched.ir import query
-from metasched.ir.affine import as_int
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import as_int
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Func, Load, Scope, Seq, Stmt, seq
 from metasched.support.data_classes import dataclass
 

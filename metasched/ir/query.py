@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from metasched.ir.affine import free_vars, free_vars_of, substitute
+from metasched.ir.integers.affine import free_vars, free_vars_of, substitute
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Seq, Stmt, Var, seq
 from metasched.support.cached import cached_property, kept_with

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from metasched.ir.affine import ONE, ZERO, const, simplify
+from metasched.ir.integers.affine import ONE, ZERO, const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr, For, Func, LoopKind, Seq, Stmt
 from metasched.ir.query import walk_stmts
 from metasched.support.data_classes import dataclass

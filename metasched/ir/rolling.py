@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.ir import query
-from metasched.ir.affine import ONE, NotAffine, as_int, const, linear, simplify, substitute
 from metasched.ir.coverage import elements_of, instances
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import ONE, NotAffine, as_int, const, linear, simplify, substitute
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Roll, Var
 from metasched.support.data_classes import dataclass
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metasched.ir.affine import free_vars, simplify
-from metasched.ir.conjunctions import conjunction, conjuncts
+from metasched.ir.integers.affine import free_vars, simplify
+from metasched.ir.integers.conjunctions import conjunction, conjuncts
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, IterKind, IterVar, Reducer, Select, Var
 from metasched.support.data_classes import dataclass
 

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from metasched.errors import MetaschedError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, as_int, free_vars, free_vars_of, simplify
 from metasched.ir.coverage import coverage_violations
 from metasched.ir.index_map import inverse
+from metasched.ir.integers.affine import ONE, ZERO, as_int, free_vars, free_vars_of, simplify
+from metasched.ir.integers.quasi_affine import quasi_affine
 from metasched.ir.nodes import (
     Block,
     Buffer,
@@ -25,7 +26,6 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.printer import print_expr, print_func
-from metasched.ir.quasi_affine import quasi_affine
 from metasched.ir.regions import region_violations
 from metasched.ir.rolling import rolling_violations
 

@@ -14,9 +14,9 @@ from math import inf, log2, prod
 
 from metasched.dtypes import INDEX
 from metasched.ir import query
-from metasched.ir.affine import as_int
-from metasched.ir.conjunctions import conjunction, conjuncts
-from metasched.ir.linear import Linear, form_of_sum
+from metasched.ir.integers.affine import as_int
+from metasched.ir.integers.conjunctions import conjunction, conjuncts
+from metasched.ir.integers.linear import Linear, form_of_sum
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Binary, BinOp, Block, Cast, Const, Expr, Func, IterKind, Load, Select, Var
 from metasched.ir.printer import print_expr

@@ -8,7 +8,7 @@ from typing import Any
 
 from metasched.dtypes import INDEX, DType
 from metasched.errors import KernelError
-from metasched.ir.linear import Linear, product
+from metasched.ir.integers.linear import Linear, product
 from metasched.ir.nodes import BinOp, UnOp, Var
 from metasched.ir.source import (
     Apply,

@@ -13,7 +13,7 @@ from itertools import combinations
 from math import prod
 
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
+from metasched.ir.integers.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, For, Func, IterKind, Load, Stmt, Store, Var
 from metasched.ir.program import Program
 from metasched.support.data_classes import dataclass

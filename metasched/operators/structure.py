@@ -8,7 +8,7 @@ from dataclasses import field
 
 from metasched.dtypes import INDEX
 from metasched.ir import query
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, Load, Select, Stmt, Store
 from metasched.support.data_classes import dataclass
 

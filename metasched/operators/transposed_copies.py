@@ -2,7 +2,7 @@
 
 An expert's copy reads along the rows of an operand. Where that is transposed, its lanes are far apart, but the
 iterations of a loop around them lie side by side. Unrolled, that loop reads whole runs
-(`metasched.compiler.cpu.emit.transposed_loads`) instead of an element for each lane.
+(`metasched.compiler.cpu.emit.accesses.transposed_loads`) instead of an element for each lane.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Set
 from functools import reduce
 
 from metasched.ir import query
-from metasched.ir.affine import free_vars, substitute
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import free_vars, substitute
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import Block, Const, For, Load, LoopKind
 from metasched.schedule.trace import Schedule
 from metasched.support.data_classes import dataclass

@@ -26,7 +26,8 @@ from llvmlite import ir
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import ZERO, const, free_vars, simplify, substitute
+from metasched.ir.integers.affine import ZERO, const, free_vars, simplify, substitute
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -49,7 +50,6 @@ from metasched.ir.nodes import (
     Var,
     no_position,
 )
-from metasched.ir.ranges import prove
 from metasched.reference.loop_order import order_nest
 from metasched.reference.machine_calls import call
 from metasched.reference.machine_code import LoadedFunction, Optimisation

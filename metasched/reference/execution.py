@@ -14,7 +14,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.errors import KernelError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.ir.program import require_program
 from metasched.lang.call_arguments import order_arguments, scalar

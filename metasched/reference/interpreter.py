@@ -21,7 +21,7 @@ import numpy as np
 
 from metasched.dtypes import Beyond, DType, float_format, integer_range
 from metasched.functions.registry import functions
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, as_int, coefficient, const, free_vars, simplify
+from metasched.ir.integers.affine import NotAffine, as_int, coefficient, const, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, Load, Seq, Stmt, Store, Var
 from metasched.support.data_classes import dataclass
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from metasched.errors import MetaschedError
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
+from metasched.ir.integers.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, Func, IterKind
 from metasched.support.data_classes import dataclass
 

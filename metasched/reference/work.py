@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Seq, Stmt
 

@@ -25,7 +25,7 @@ from metasched.compiler.lower import lower
 from metasched.compiler.lower.layouts import memory_shape
 from metasched.dtypes import DType
 from metasched.errors import KernelError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Buffer, Func
 from metasched.runtime import threads
 from metasched.runtime.addresses import data_pointer

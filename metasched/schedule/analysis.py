@@ -9,8 +9,9 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, as_int, free_vars, free_vars_of, linear
-from metasched.ir.data import depends_on_data, is_index_variable
+from metasched.ir.integers.affine import NotAffine, as_int, free_vars, free_vars_of, linear
+from metasched.ir.integers.data import depends_on_data, is_index_variable
+from metasched.ir.integers.ranges import prove
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
@@ -33,7 +34,6 @@ from metasched.ir.nodes import (
 )
 from metasched.ir.places import place_of
 from metasched.ir.prologue import unpacks
-from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
 from metasched.schedule.term_share import share_of_terms

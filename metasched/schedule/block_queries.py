@@ -17,7 +17,7 @@ from typing import Annotated
 from metasched.dtypes import DType
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
+from metasched.ir.integers.affine import as_int, free_vars
 from metasched.ir.nodes import IterKind, LoopKind
 from metasched.permissions import Permission, permission_problem
 from metasched.schedule.analysis import BlockInfo, describe_block

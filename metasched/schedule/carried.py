@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, free_vars, simplify, substitute
+from metasched.ir.integers.affine import ONE, ZERO, free_vars, simplify, substitute
 from metasched.ir.nodes import (
     Annotation,
     Binary,

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, free_vars, simplify, substitute
+from metasched.ir.integers.affine import NotAffine, free_vars, simplify, substitute
+from metasched.ir.integers.ranges import bounds, prove
 from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func, Var
-from metasched.ir.ranges import bounds, prove
 from metasched.permissions import BY_DEFAULT, Allowed, Permission
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from metasched.errors import LanguageError, ScheduleError
-from metasched.ir.affine import const, simplify, substitute
+from metasched.ir.integers.affine import const, simplify, substitute
 from metasched.ir.nodes import Expr, IndexMap, Var
 from metasched.ir.printer import print_index_map
 from metasched.lang import parse_index_map, sizes_of

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import const
 from metasched.ir.highlight import html_text, show
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program, require_program

@@ -8,7 +8,7 @@ from typing import Any
 
 from metasched.dtypes import INDEX, holds_range
 from metasched.errors import ScheduleError
-from metasched.ir.affine import const, free_vars, simplify, substitute
+from metasched.ir.integers.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Ref
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, argument_error, is_literal_of, items

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Final
 
 from metasched.errors import ScheduleError
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.lang.instructions import Decision
 from metasched.schedule.context import Context
 from metasched.schedule.handlers import Free, Site, out_of_support

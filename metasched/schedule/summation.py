@@ -10,7 +10,7 @@ from math import prod
 
 from metasched.dtypes import DType
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Block, Func, IterKind, Reducer
 from metasched.schedule.annotations.blocked_sum import blocked_sum
 from metasched.schedule.tensor import tensorized

@@ -16,9 +16,9 @@ from typing import Any
 
 from metasched.dtypes import DType
 from metasched.ir import query
-from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
-from metasched.ir.implied_guards import is_implied
 from metasched.ir.index_map import image, image_shape, resolve
+from metasched.ir.integers.affine import ONE, NotAffine, as_int, free_vars, linear, simplify, substitute
+from metasched.ir.integers.implied_guards import is_implied
 from metasched.ir.nodes import (
     Annotation,
     Binary,

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from metasched.dtypes import DType
 from metasched.ir import query
-from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, linear
+from metasched.ir.integers.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, linear
 from metasched.ir.nodes import Block, Expr, Func, IterKind, Load, Reducer, Var
 from metasched.ir.printer import print_expr
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unify_operands

@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars, free_vars_of
-from metasched.ir.conjunctions import conjuncts
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.affine import as_int, free_vars, free_vars_of
+from metasched.ir.integers.conjunctions import conjuncts
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Expr, IterVar, Reducer, Select, Store
 
 # So many combinations of variables are counted at most.

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from textwrap import indent
 
 from metasched.errors import MetaschedError, ScheduleError
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.program import Program, require_program
 from metasched.ir.source_printer import print_params

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Block, For, Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value

@@ -7,7 +7,7 @@ from operator import index
 from typing import NoReturn
 
 from metasched.errors import ScheduleError
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp
 from metasched.ir.printer import print_expr
 from metasched.support.data_classes import dataclass

@@ -12,8 +12,8 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from metasched.ir.evaluate import Evaluator
 from metasched.ir.highlight import html_text, show
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import table
 from metasched.ir.printer import print_func

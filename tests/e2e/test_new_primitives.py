@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasched.ir.affine import ZERO, simplify
+from metasched.ir.integers.affine import ZERO, simplify
 from metasched.ir.nodes import Binary, BinOp
 from metasched.lang.instructions import HOLE
 from metasched.schedule.batching import unchanged
@@ -122,7 +122,7 @@ def toss(ctx: Context, *options: Literal) -> ChoiceDistribution:
 HALVES = '''
 """halves: a loop as two."""
 
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName

@@ -14,7 +14,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.ir.affine import as_int, free_vars
+from metasched.ir.integers.affine import as_int, free_vars
 from metasched.ir.nodes import Block, For, Func, IterKind, Seq, Stmt
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.handlers import FREE, Free, Site

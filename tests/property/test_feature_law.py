@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cost.features import NAMES, FeatureProgram, features_of
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import For
 from metasched.ir.program import Program
 from metasched.ir.validate import validate

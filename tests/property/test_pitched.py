@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from metasched.errors import BuildError, ScheduleError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.pitch import set_strides, span
 from metasched.ir.validate import validate

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int, const, free_vars
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import as_int, const, free_vars
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.primitive import registry

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.distributions.categorical import Categorical

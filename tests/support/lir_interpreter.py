@@ -11,7 +11,7 @@ import numpy as np
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind, LoopMode
 from metasched.dtypes import DType
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var
 from metasched.reference.interpreter import ExpressionSource, wins
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.ir.affine import substitute
+from metasched.ir.integers.affine import substitute
 from metasched.ir.nodes import (
     Annotation,
     Binary,

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metasched.ir import query
-from metasched.ir.affine import as_int
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import as_int
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import Block, Expr, For, Func
 
 Values = Mapping[str, int]

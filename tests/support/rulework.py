@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 import metasched as ms
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.ir.validate import validate
 from metasched.reference.execution import reference

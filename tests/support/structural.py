@@ -12,8 +12,8 @@ import pytest
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import const, simplify, substitute
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import const, simplify, substitute
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, Expr, Func, IterKind, IterVar, Var, lift
 from metasched.ir.printer import print_func

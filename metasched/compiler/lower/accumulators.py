@@ -44,7 +44,7 @@ from metasched.compiler.lower.storage import Budget, Inside, Storage, lay_out_in
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.lower.tiles import Tiles, find_tile_nest, starts_at_zero, tiles_for
 from metasched.compiler.policy import TILE_ACCUMULATORS
-from metasched.ir.affine import free_vars, free_vars_of, simplify
+from metasched.ir.integers.affine import free_vars, free_vars_of, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.elaboration.bounds import Assumptions
 from metasched.support.data_classes import dataclass

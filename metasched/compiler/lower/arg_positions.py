@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from metasched.compiler.lower.nest import ArgPositions, Assign, NestStmt, Path, assigns, loads, map_assigns
 from metasched.dtypes import INDEX, DType, signed_integers
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, free_vars, simplify, substitute
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, coefficient, free_vars, simplify, substitute
+from metasched.ir.integers.ranges import bounds, prove
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, no_position
-from metasched.ir.ranges import bounds, prove
 
 
 def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, Expr]) -> ArgPositions:

@@ -17,7 +17,7 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, Path, map_children
 from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Storage
-from metasched.ir.affine import free_vars, free_vars_of
+from metasched.ir.integers.affine import free_vars, free_vars_of
 from metasched.target import Target
 
 

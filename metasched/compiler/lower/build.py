@@ -17,9 +17,10 @@ from metasched.compiler.policy import lanes_used
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
-from metasched.ir.conjunctions import conjuncts
-from metasched.ir.implied_guards import drop_implied_guards
+from metasched.ir.integers.affine import ZERO, as_int, const, free_vars, simplify, substitute
+from metasched.ir.integers.conjunctions import conjuncts
+from metasched.ir.integers.implied_guards import drop_implied_guards
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -35,7 +36,6 @@ from metasched.ir.nodes import (
     Seq,
     Stmt,
 )
-from metasched.ir.ranges import prove
 from metasched.ir.regions import is_parallel, phases
 from metasched.schedule.annotation import AnnotationKey, problems
 from metasched.schedule.annotations.blocked_sum import blocked_sum

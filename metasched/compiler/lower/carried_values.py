@@ -22,7 +22,7 @@ from metasched.compiler.lower.nest import (
 )
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import ONE, ZERO, free_vars_of, simplify, substitute
+from metasched.ir.integers.affine import ONE, ZERO, free_vars_of, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, LoopKind, Select, Var
 from metasched.support.data_classes import dataclass
 

@@ -22,8 +22,8 @@ from metasched.compiler.lower.nest import (
     map_children,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import const, free_vars
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import const, free_vars
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 from metasched.schedule.rewrite.borders import change_along
 

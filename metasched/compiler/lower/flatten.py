@@ -25,9 +25,9 @@ from metasched.compiler.lower.prefetch import TilePrefetch, prefetch_ahead
 from metasched.compiler.lower.storage import Storage, array_indices
 from metasched.compiler.lower.tensors import tensor_statement
 from metasched.dtypes import INDEX, DType, holds_range
-from metasched.ir.affine import ZERO, const, free_vars, simplify
-from metasched.ir.data import depends_on_data
-from metasched.ir.data_ranges import data_range
+from metasched.ir.integers.affine import ZERO, const, free_vars, simplify
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.data_ranges import data_range
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, LoopKind, Reducer
 
 _MODES = {LoopKind.SERIAL: lir.LoopMode.SERIAL, LoopKind.PARALLEL: lir.LoopMode.PARALLEL}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, join_statements
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 Conds = tuple[Expr, ...]

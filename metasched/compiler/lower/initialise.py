@@ -25,7 +25,7 @@ from metasched.compiler.lower.nest import (
     wrap_loops,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import ONE, NotAffine, free_vars, free_vars_of, linear
+from metasched.ir.integers.affine import ONE, NotAffine, free_vars, free_vars_of, linear
 from metasched.ir.nodes import LoopKind, Var
 from metasched.target import Target
 

@@ -43,7 +43,7 @@ from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Budget, Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.dtypes import DType
-from metasched.ir.affine import ZERO, const, free_vars, free_vars_of
+from metasched.ir.integers.affine import ZERO, const, free_vars, free_vars_of
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var, no_position
 from metasched.target import Target
 

@@ -16,9 +16,9 @@ from metasched.compiler.lower.nest import NestLoop, NestStmt, assigns, join_stat
 from metasched.compiler.lower.specialise import shorten_loop
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.policy import MOST_STATEMENTS_IN_TWO_BLOCKS
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear
+from metasched.ir.integers.affine import NotAffine, as_int, const, free_vars, linear
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
-from metasched.ir.ranges import bounds
 
 
 def peel_last_blocks(stmt: NestStmt, copies: int = 1) -> NestStmt:

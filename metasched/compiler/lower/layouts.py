@@ -14,8 +14,8 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, map_children
 from metasched.compiler.lower.storage import whole_storage
 from metasched.errors import BuildError
-from metasched.ir.affine import NotAffine, const
 from metasched.ir.index_map import image, image_shape, resolve
+from metasched.ir.integers.affine import NotAffine, const
 from metasched.ir.nodes import Buffer, Expr, Func, IndexMap, Load
 
 Layouts = Mapping[str, IndexMap]

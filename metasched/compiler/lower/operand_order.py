@@ -21,7 +21,7 @@ from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import split_strip
 from metasched.compiler.policy import OperandOrder, operand_order
-from metasched.ir.affine import free_vars_of
+from metasched.ir.integers.affine import free_vars_of
 from metasched.ir.nodes import Load
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

@@ -45,8 +45,8 @@ from metasched.compiler.lower.nest import (
 )
 from metasched.compiler.lower.residues import drop_multiples
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import const, free_vars
 from metasched.ir.index_map import resolve
+from metasched.ir.integers.affine import const, free_vars
 from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Expr, Func, Load, LoopKind, Reducer, Var
 from metasched.support.data_classes import dataclass
 

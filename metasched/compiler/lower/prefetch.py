@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from metasched.compiler import lir
-from metasched.ir.affine import ONE, ZERO, as_int, const, free_vars, simplify, substitute
+from metasched.ir.integers.affine import ONE, ZERO, as_int, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
 from metasched.support.data_classes import dataclass
 from metasched.target import CACHE_LINE

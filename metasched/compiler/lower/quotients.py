@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metasched.ir.affine import ZERO, NotAffine, as_int, simplify
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, simplify
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, BinOp, Expr
-from metasched.ir.ranges import bounds
 
 
 def drop_zero_quotients(e: Expr, ranges: Mapping[str, Expr]) -> Expr:

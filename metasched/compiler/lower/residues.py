@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.ir.linear import Linear, form_of_sum, to_expr
+from metasched.ir.integers.linear import Linear, form_of_sum, to_expr
 from metasched.ir.nodes import Binary, BinOp, Const, Expr
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, Path, When, assigns, map_assigns, map_children
 from metasched.dtypes import INDEX, holds_range
 from metasched.errors import BuildError
-from metasched.ir.affine import const, free_vars, free_vars_of
+from metasched.ir.integers.affine import const, free_vars, free_vars_of
 from metasched.ir.nodes import Cast, Expr, LoopKind, Reducer, Var
 from metasched.ir.places import TermPlace, place_of
 

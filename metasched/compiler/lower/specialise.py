@@ -27,9 +27,9 @@ from metasched.compiler.lower.nest import (
     map_children,
 )
 from metasched.compiler.policy import SPECIALISED_CASES
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.integers.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
-from metasched.ir.ranges import bounds
 from metasched.support.data_classes import dataclass
 
 

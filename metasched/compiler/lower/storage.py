@@ -22,7 +22,7 @@ from metasched.compiler.lower.registers import registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.ir import query
-from metasched.ir.affine import (
+from metasched.ir.integers.affine import (
     ZERO,
     NotAffine,
     as_int,
@@ -33,10 +33,10 @@ from metasched.ir.affine import (
     simplify,
     substitute,
 )
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.ranges import region
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
 from metasched.ir.pitch import span
-from metasched.ir.ranges import region
 from metasched.ir.rolling import storage_loops
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

@@ -19,7 +19,7 @@ from metasched.compiler.lower.nest import (
     map_children,
 )
 from metasched.errors import BuildError
-from metasched.ir.affine import const, free_vars, simplify, substitute
+from metasched.ir.integers.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from metasched.compiler import lir
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt
 from metasched.errors import BuildError
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.index_map import resolve
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Const, Expr, Load, Var
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, unify_operands
 from metasched.support.data_classes import dataclass

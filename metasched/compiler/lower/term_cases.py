@@ -31,9 +31,9 @@ from metasched.compiler.lower.nest import (
 from metasched.compiler.lower.specialise import shorten_loops
 from metasched.compiler.lower.unroll import count_copies
 from metasched.compiler.policy import MOST_STATEMENTS_IN_TERM_CASES, MOST_TERM_CASES
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
-from metasched.ir.data import depends_on_data
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 from metasched.support.data_classes import dataclass
 

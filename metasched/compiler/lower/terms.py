@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from metasched.compiler.absent_terms import split_terms
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, map_children
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 
 
 def guard_terms(stmt: NestStmt, lanes: frozenset[str] = frozenset()) -> NestStmt:

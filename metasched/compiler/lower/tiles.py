@@ -12,7 +12,7 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NestLoop, Path
 from metasched.compiler.lower.nest import loops as loops_in
 from metasched.compiler.lower.storage import Budget, Storage
-from metasched.ir.affine import ZERO, const, free_vars_of, simplify
+from metasched.ir.integers.affine import ZERO, const, free_vars_of, simplify
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind, Var
 from metasched.schedule.tensor import intrinsics
 from metasched.support.data_classes import dataclass

@@ -25,9 +25,9 @@ from metasched.compiler.lower.nest import (
 from metasched.compiler.lower.residues import drop_multiples
 from metasched.compiler.policy import MAX_COPIES, joins_unrolled
 from metasched.errors import BuildError
-from metasched.ir.affine import const, free_vars, substitute
+from metasched.ir.integers.affine import const, free_vars, substitute
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import Expr, LoopKind
-from metasched.ir.ranges import prove
 from metasched.support.data_classes import dataclass
 
 _MOST_CHECKED_VALUES = 256

@@ -16,8 +16,8 @@ from itertools import product
 from metasched.compiler import lir
 from metasched.dtypes import INDEX, holds_range, integer_range
 from metasched.errors import BuildError
-from metasched.ir.bit_ranges import range_of_bits
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.bit_ranges import range_of_bits
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 from metasched.ir.printer import print_expr

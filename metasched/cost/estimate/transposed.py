@@ -1,4 +1,4 @@
-"""Reads that are transposed in registers, over a population (`metasched.compiler.cpu.emit.transposed_loads`)."""
+"""Reads transposed in registers (`metasched.compiler.cpu.emit.accesses.transposed_loads`), over a population."""
 
 from __future__ import annotations
 

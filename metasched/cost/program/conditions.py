@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from metasched.cost.program.index import Index, Table, index_of
 from metasched.dtypes import INDEX
-from metasched.ir.affine import free_vars
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import free_vars
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Reducer, Select, Unary, UnOp
-from metasched.ir.ranges import prove
 from metasched.support.data_classes import dataclass
 
 

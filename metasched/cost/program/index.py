@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from metasched.dtypes import INDEX
-from metasched.ir.affine import ONE, ZERO, free_vars, terms_over
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import ONE, ZERO, free_vars, terms_over
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, Var
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass

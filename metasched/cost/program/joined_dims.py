@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metasched.ir.affine import simplify
+from metasched.ir.integers.affine import simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD})

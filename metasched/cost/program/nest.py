@@ -21,8 +21,9 @@ from metasched.cost.program.joined_dims import joined_dims
 from metasched.cost.program.operations import Operations, count
 from metasched.cost.program.split_fused_loops import BlockInSplitLoops, split_fused_loops
 from metasched.ir import query
-from metasched.ir.affine import as_int, const, free_vars, substitute
 from metasched.ir.index_map import image, image_shape
+from metasched.ir.integers.affine import as_int, const, free_vars, substitute
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -41,7 +42,6 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
-from metasched.ir.ranges import prove
 from metasched.ir.regions import starts
 from metasched.ir.rolling import amortise_rolling, storage_loops
 from metasched.schedule.annotation import AnnotationKey

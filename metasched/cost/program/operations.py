@@ -8,7 +8,7 @@ from metasched.cost.program.conditions import is_by_index, sides_taken
 from metasched.dtypes import DType
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Reducer, Select, Unary
 from metasched.support.data_classes import dataclass
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from metasched.ir.affine import ONE, ZERO, free_vars, from_poly, simplify, to_poly
+from metasched.ir.integers.affine import ONE, ZERO, free_vars, from_poly, simplify, to_poly
+from metasched.ir.integers.polynomial import Poly, constant_poly, divide_out, multiply
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, LoopKind, Var
-from metasched.ir.polynomial import Poly, constant_poly, divide_out, multiply
 
 _ONE = constant_poly(1)
 

@@ -9,7 +9,7 @@ from metasched.errors import NoRecord
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.value_type import type_of
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Block, Call, Const, For, IterKind, Load, Stmt
 from metasched.ir.program import Program
 from metasched.ir.query import blocks

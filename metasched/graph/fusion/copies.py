@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from metasched.graph.placement import ValuePart
 from metasched.graph.value_type import ValueType
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, substitute
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, coefficient, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var
 from metasched.ir.pitch import contiguous_run, is_packed, packed_strides
 from metasched.support.by_identity import remembered_by_identity

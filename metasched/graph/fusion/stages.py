@@ -11,7 +11,7 @@ from functools import lru_cache
 from metasched.dtypes import DType
 from metasched.graph.value_type import ValueType, type_of
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.program import Program
 from metasched.ir.source import Argument, Axis, BufferDeclaration, IntLit, ProgramDef, Reduce, Stage
 from metasched.ir.source_printer import print_program

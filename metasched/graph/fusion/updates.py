@@ -15,8 +15,8 @@ from metasched.graph.fusion.indices import linear_form
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.value_type import ValueType
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, free_vars, substitute
-from metasched.ir.conjunctions import conjuncts
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, coefficient, free_vars, substitute
+from metasched.ir.integers.conjunctions import conjuncts
 from metasched.ir.nodes import Binary, BinOp, Cast, Expr, Load, Select, Var
 from metasched.ir.program import Program
 from metasched.ir.source import Apply, IfElse, IntLit, Name, Operation, Read, SourceExpr, SourceNode, Stage

@@ -18,10 +18,10 @@ from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from metasched.dtypes import INDEX, DType, holds_range, integer_range
-from metasched.ir.affine import simplify
-from metasched.ir.bit_ranges import range_of_bits
-from metasched.ir.data import depends_on_data
-from metasched.ir.linear import Linear, form_of_sum
+from metasched.ir.integers.affine import simplify
+from metasched.ir.integers.bit_ranges import range_of_bits
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.linear import Linear, form_of_sum
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
 from metasched.support.data_classes import dataclass
 

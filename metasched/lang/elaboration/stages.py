@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from metasched.dtypes import INDEX, DType, integer_range
-from metasched.ir.affine import simplify
+from metasched.ir.integers.affine import simplify
 from metasched.ir.nodes import (
     MAX_ITERATIONS,
     Binary,

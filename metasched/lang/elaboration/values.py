@@ -8,8 +8,8 @@ from dataclasses import field, replace
 
 from metasched.dtypes import INDEX, DType, holds_range, integer_range
 from metasched.functions.registry import functions
-from metasched.ir.affine import free_vars, simplify
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import free_vars, simplify
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.support.data_classes import dataclass

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metasched.dtypes import INDEX, DType, elements, integer_range
 from metasched.errors import KernelError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Buffer, Func
 from metasched.measure.checking.place_values import place_values
 from metasched.support.calls import takes

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from metasched.ir.affine import NotAffine, as_int
-from metasched.ir.linear import Linear, combine, form_of_sum, to_expr
+from metasched.ir.integers.affine import NotAffine, as_int
+from metasched.ir.integers.linear import Linear, combine, form_of_sum, to_expr
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, Block, Cast, Expr, Func, Load, Var
-from metasched.ir.ranges import bounds
 
 Span = tuple[int, int]  # inclusive
 _PLACES_PER_MARGIN = 16  # one in so many of the places lies beyond them at either end, and one more: these have no term

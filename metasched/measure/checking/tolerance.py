@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.dtypes import DType, integer_range, is_float
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars, substitute
+from metasched.ir.integers.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, LoopKind
 from metasched.schedule.annotation import AnnotationPlace, AnnotationValues, annotation
 from metasched.schedule.context import Context

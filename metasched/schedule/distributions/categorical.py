@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metasched.ir.affine import ZERO, const
+from metasched.ir.integers.affine import ZERO, const
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metasched.ir.affine import as_int, const, simplify
+from metasched.ir.integers.affine import as_int, const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.ir.affine import const, simplify
+from metasched.ir.integers.affine import const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
 from metasched.lang.instructions import Decision

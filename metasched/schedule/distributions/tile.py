@@ -9,7 +9,7 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
-from metasched.ir.affine import ONE, ZERO, simplify
+from metasched.ir.integers.affine import ONE, ZERO, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
 from metasched.lang.instructions import Decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.ir import query
-from metasched.ir.affine import ONE
+from metasched.ir.integers.affine import ONE
 from metasched.ir.nodes import For
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName, TargetName

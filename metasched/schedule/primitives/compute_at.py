@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Block, Expr, For, LoopKind
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

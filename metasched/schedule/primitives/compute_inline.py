@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from metasched.ir import query
-from metasched.ir.affine import ZERO, substitute
+from metasched.ir.integers.affine import ZERO, substitute
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import Block, Expr, Select, Var
-from metasched.ir.ranges import prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName

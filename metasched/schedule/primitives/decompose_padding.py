@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
-from metasched.ir.conjunctions import conjuncts
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.integers.conjunctions import conjuncts
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Select, Seq, Stmt, Store, Var, seq
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars, simplify, substitute
+from metasched.ir.integers.affine import free_vars, simplify, substitute
 from metasched.ir.nodes import Block, Expr, For, IterKind, LoopKind, Seq, Stmt, Store, Var, no_position, seq
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

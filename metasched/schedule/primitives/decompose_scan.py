@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int, const, simplify, substitute
-from metasched.ir.conjunctions import conjunction
+from metasched.ir.integers.affine import as_int, const, simplify, substitute
+from metasched.ir.integers.conjunctions import conjunction
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, simplify, substitute
-from metasched.ir.data import is_index_variable
+from metasched.ir.integers.affine import ONE, ZERO, simplify, substitute
+from metasched.ir.integers.data import is_index_variable
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Reducer, Store, Unary, UnOp
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

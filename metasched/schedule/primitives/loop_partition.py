@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, as_int, const, simplify, substitute
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import ZERO, as_int, const, simplify, substitute
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, simplify
-from metasched.ir.data import depends_on_data, is_index_variable
+from metasched.ir.integers.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, simplify
+from metasched.ir.integers.data import depends_on_data, is_index_variable
+from metasched.ir.integers.ranges import bounds, is_nonnegative
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -29,7 +30,6 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
-from metasched.ir.ranges import bounds, is_nonnegative
 from metasched.lang.instructions import Instruction, Value
 from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context

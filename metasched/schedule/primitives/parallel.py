@@ -7,7 +7,7 @@ from math import prod
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import For, LoopKind, Seq
 from metasched.ir.regions import region_at
 from metasched.lang.instructions import Instruction, Ref

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars_of
+from metasched.ir.integers.affine import free_vars_of
 from metasched.ir.nodes import Block, Buffer, Expr, IterKind, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, BufferText

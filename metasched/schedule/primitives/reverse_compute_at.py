@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine
-from metasched.ir.data import is_index_variable
+from metasched.ir.integers.affine import ZERO, NotAffine
+from metasched.ir.integers.data import is_index_variable
+from metasched.ir.integers.ranges import bounds, prove
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, IterVar, LoopKind, Var
-from metasched.ir.ranges import bounds, prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location

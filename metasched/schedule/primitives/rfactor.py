@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars, simplify, substitute
+from metasched.ir.integers.affine import free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, IterKind, IterVar, Load, Stmt, Store, Var
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.context import Context

@@ -7,7 +7,7 @@ from functools import partial
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars
+from metasched.ir.integers.affine import free_vars
 from metasched.ir.nodes import Block, IterKind
 from metasched.lang.instructions import Ref
 from metasched.schedule.context import Context, is_legal

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars, substitute
-from metasched.ir.conjunctions import conjunction, conjuncts
+from metasched.ir.integers.affine import free_vars, substitute
+from metasched.ir.integers.conjunctions import conjunction, conjuncts
 from metasched.ir.nodes import (
     Binary,
     BinOp,

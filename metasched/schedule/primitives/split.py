@@ -8,7 +8,7 @@ from typing import Any
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, simplify
+from metasched.ir.integers.affine import ONE, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Stmt, Var
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

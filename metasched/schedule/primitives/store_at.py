@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, const, free_vars, linear, simplify
+from metasched.ir.integers.affine import ONE, ZERO, NotAffine, const, free_vars, linear, simplify
+from metasched.ir.integers.ranges import region
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, LoopKind, Roll, Var
-from metasched.ir.ranges import region
 from metasched.ir.rolling import shared_loops
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

@@ -8,11 +8,11 @@ from dataclasses import replace
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, free_vars, simplify, substitute
-from metasched.ir.data import depends_on_data
 from metasched.ir.index_map import image_shape, inverse, resolve
+from metasched.ir.integers.affine import ZERO, NotAffine, free_vars, simplify, substitute
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.ranges import bounds, prove
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
-from metasched.ir.ranges import bounds, prove
 from metasched.schedule.context import Context
 from metasched.schedule.index_maps import SizedMap, read_index_map
 from metasched.schedule.kinds import BlockName, IndexMapText, IntExpr, LoopName

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.errors import ScheduleError
-from metasched.ir.affine import NotAffine
 from metasched.ir.index_map import image_shape, inverse
+from metasched.ir.integers.affine import NotAffine
 from metasched.ir.nodes import Buffer, IndexMap
 from metasched.lang import parse_index_map
 from metasched.lang.instructions import Instruction

@@ -9,10 +9,10 @@ from metasched.dtypes import DType, float_format
 from metasched.errors import ScheduleError
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import ZERO, free_vars, simplify, substitute
+from metasched.ir.integers.affine import ZERO, free_vars, simplify, substitute
+from metasched.ir.integers.ranges import prove
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, IterKind, Load, Reducer, Var
-from metasched.ir.ranges import prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars, substitute
+from metasched.ir.integers.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, LoopKind
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.batching import unchanged

@@ -10,7 +10,7 @@ from fractions import Fraction
 from metasched.dtypes import DType
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import const, simplify, substitute
+from metasched.ir.integers.affine import const, simplify, substitute
 from metasched.ir.nodes import (
     Binary,
     BinOp,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, simplify, substitute
+from metasched.ir.integers.affine import ZERO, NotAffine, as_int, coefficient, simplify, substitute
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, BinOp, Expr
-from metasched.ir.ranges import bounds
 from metasched.support.data_classes import dataclass
 
 # Comparison -> whether to swap its sides, and whether they may be equal.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import NotAffine
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import NotAffine
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.ranges import bounds
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, Load
-from metasched.ir.ranges import bounds
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import nest
 from metasched.schedule.rewrite.parts import child_with, insert, readers, replace_buffers, writers

@@ -8,8 +8,9 @@ from dataclasses import replace
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int, const, free_vars, substitute
-from metasched.ir.data import is_index_variable
+from metasched.ir.integers.affine import as_int, const, free_vars, substitute
+from metasched.ir.integers.data import is_index_variable
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -23,7 +24,6 @@ from metasched.ir.nodes import (
     Select,
     Var,
 )
-from metasched.ir.ranges import prove
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.parts import tidy
 from metasched.support.data_classes import dataclass

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.integers.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.integers.ranges import region
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar
-from metasched.ir.ranges import region
 from metasched.schedule.rewrite.nest import iter_value, simplify_sides
 from metasched.schedule.rewrite.parts import spatial
 

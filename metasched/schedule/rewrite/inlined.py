@@ -5,8 +5,8 @@ from __future__ import annotations
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import as_int, free_vars
+from metasched.ir.integers.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, Func, Unary
 from metasched.ir.printer import print_expr
 from metasched.lang.elaboration.bounds import Assumptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.errors import ScheduleError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import MAX_ITERATIONS, For, Func, Seq, Stmt
 from metasched.support.messages import listing
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars, simplify
+from metasched.ir.integers.affine import free_vars, simplify
 from metasched.ir.limits import MAX_LOOPS
 from metasched.ir.nodes import Block, For, IterKind, LoopKind, Var
 from metasched.schedule.context import Context

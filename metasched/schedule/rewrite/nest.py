@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from metasched.ir.affine import ZERO, simplify, substitute
-from metasched.ir.data import is_index_variable
+from metasched.ir.integers.affine import ZERO, simplify, substitute
+from metasched.ir.integers.data import is_index_variable
+from metasched.ir.integers.ranges import is_nonnegative
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -20,7 +21,6 @@ from metasched.ir.nodes import (
     Store,
     Var,
 )
-from metasched.ir.ranges import is_nonnegative
 from metasched.schedule.context import Context
 from metasched.support.data_classes import dataclass
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import simplify
+from metasched.ir.integers.affine import simplify
 from metasched.ir.limits import MAX_INLINED_NODES, MAX_LEVELS, MAX_NODES, size_of
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, const, free_vars, simplify, substitute
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.affine import ZERO, NotAffine, const, free_vars, simplify, substitute
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.quasi_affine import quasi_affine
+from metasched.ir.integers.ranges import region
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterVar, Load, Var
-from metasched.ir.quasi_affine import quasi_affine
-from metasched.ir.ranges import region
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import Span, whole
 

@@ -19,9 +19,9 @@ from itertools import combinations_with_replacement
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, free_vars_of, linear, simplify
+from metasched.ir.integers.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, free_vars_of, linear, simplify
+from metasched.ir.integers.ranges import prove, region
 from metasched.ir.nodes import FALSE, Binary, BinOp, Block, Expr, For, LoopKind, Var
-from metasched.ir.ranges import prove, region
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.parts import spatial
 from metasched.support.data_classes import dataclass

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, simplify
+from metasched.ir.integers.affine import ONE, ZERO, NotAffine, free_vars, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span

@@ -11,7 +11,7 @@ from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expectation import Expectation, expectation_of
 from metasched.errors import BuildError, ScheduleError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.operators.matching import Fit, fits

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.expectation import least_cycles
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.program import Program
 from metasched.knowledge.anchor import anchor_of

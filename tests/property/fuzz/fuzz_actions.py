@@ -15,7 +15,7 @@ import numpy as np
 
 import metasched as ms
 from metasched.errors import ScheduleError
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import LoopKind
 from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.trace import Schedule

@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.calibration.cycles import CycleCounter
 from metasched.calibration.tensor_loops import TensorLoops, intrinsics_of, schedule_in_turn, uses_in_turn
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import IterKind
 from metasched.runtime.compiled import build
 from metasched.schedule.tensor import Intrinsic, intrinsics

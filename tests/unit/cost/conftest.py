@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.dtypes import DType
-from metasched.ir.affine import substitute
+from metasched.ir.integers.affine import substitute
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Annotation,

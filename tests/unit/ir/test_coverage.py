@@ -8,8 +8,8 @@ import pytest
 
 import metasched as ms
 from metasched.ir import query
-from metasched.ir.affine import const
 from metasched.ir.coverage import coverage_violations
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Func, LoopKind
 from metasched.schedule.trace import Schedule
 

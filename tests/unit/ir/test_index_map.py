@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metasched.ir.affine import NotAffine, as_int, const
-from metasched.ir.evaluate import evaluate
 from metasched.ir.index_map import image_shape, inverse, resolve
+from metasched.ir.integers.affine import NotAffine, as_int, const
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import Expr, IndexMap, Var
 from metasched.ir.printer import print_expr
 from metasched.lang import parse_index_map

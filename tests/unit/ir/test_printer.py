@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.dtypes import DType
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import (
     FALSE,
     Annotation,

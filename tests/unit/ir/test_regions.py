@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import For, Func, LoopKind, Seq
 from metasched.ir.regions import Starts, phases, region_violations, starts
 from metasched.ir.validate import InvalidProgram, validate

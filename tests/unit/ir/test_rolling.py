@@ -6,7 +6,7 @@ import pytest
 
 import metasched as ms
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.rolling import amortise_rolling
 
 BLUR = """

@@ -9,7 +9,7 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import (
     Alignment,
     Binary,

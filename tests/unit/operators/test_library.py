@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.dtypes import DType, is_float
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.operators.files import library_names
 from metasched.reference.execution import reference
 from tests.support.independent import EXPECTED, Array

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.nodes import For, Func, Stmt, Store
 from metasched.lang import parse_program
 from metasched.reference.compiled_loops import run_compiled

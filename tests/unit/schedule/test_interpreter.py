@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.lang.instructions import HOLE, Instruction
 from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, stream
 from metasched.schedule.values import BlockRV, LoopRV, ceildiv

@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, const, linear
+from metasched.ir.integers.affine import NotAffine, const, linear
 from metasched.ir.nodes import Binary, BinOp
 from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.cache_write import cache_write

@@ -20,7 +20,7 @@ from tests.support.schedules import fails, program
 TOY = '''
 from dataclasses import replace
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Annotation
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import LoopName, Number

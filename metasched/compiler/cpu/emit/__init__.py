@@ -7,25 +7,11 @@ Its files, in reading order:
 - `formulas`: Math functions in LLVM: their formulas (`metasched.functions.library`) as instructions, inlined into
   kernels
 - `text`: The text of one LLVM function under construction
-- `float_bits`: Instructions on the bits of floats, and on numbers as they are, for conversions that are written as
-  arithmetic
-- `small_floats`: Conversions between f32 and floats of at most 8 bits, by their formats: integer arithmetic, the same
-  in every lane
-- `small_integers`: Integers of less than 8 bits, which lie in the lowest bits of a byte
-- `half_floats`: Conversions of the types of storage, mostly from and to f32: values in registers are their bits
+- `conversions/`: Conversions between types of numbers, as arithmetic on their bits where no instruction does it
 - `arith`: Arithmetic on values: one function per operation, the same for scalars and vectors
 - `indices`: Index arithmetic during emission: linear forms, their ranges, and what unrolled loops make of them
 - `scope`: What the emitter knows at a point of a function: variables, arrays, the vector lane, and conditions in force
-- `shuffled_loads`: Reads whose lanes are in another order than memory, of which some neighbours make up all: vectors,
-  and shuffles
-- `transposed_loads`: Transpositions in registers: what lanes read far apart, and iterations of unrolled loops side by
-  side
-- `addresses`: Indices and addresses
-- `lane_conditions`: Conditions that depend on the lane alone, such as `c < 3` where lanes are channels: which lanes run
-  is known
-- `memory`: Loads and stores
-- `saturation`: What a conversion to short integers does by itself: it keeps within the range of its type without being
-  told
+- `accesses/`: Reads and writes of arrays: where they go, which lanes they have, and how vectors are put together
 - `expressions`: Expressions: values of LIR expressions in a scope, in scalars where lanes agree and vectors where they
   do not
 - `arg_reductions`: Values and their positions in arg-reductions: updates by comparison and selection, in scalars and in

@@ -8,7 +8,7 @@ from metasched.compiler import lir
 from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.scope import Lane
 from metasched.compiler.cpu.emit.types import SSAValue
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import BinOp, Cast, Const, Load
 from metasched.support.data_classes import dataclass
 

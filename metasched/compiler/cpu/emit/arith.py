@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from metasched.compiler.cpu.emit.conversions.half_floats import Halves
 from metasched.compiler.cpu.emit.formulas import LlvmFormula, define
-from metasched.compiler.cpu.emit.half_floats import Halves
 from metasched.compiler.cpu.emit.native import NO_FEATURES, Native
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_list, splat_text, suffix, type_text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.emit.memory import Memory
-from metasched.compiler.cpu.emit.saturation import rounded_argument, without_clamps
+from metasched.compiler.cpu.emit.accesses.memory import Memory
+from metasched.compiler.cpu.emit.conversions.saturation import rounded_argument, without_clamps
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD)

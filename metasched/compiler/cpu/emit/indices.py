@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from math import gcd
 
 from metasched.dtypes import INDEX
-from metasched.ir.bit_ranges import range_of_bits
-from metasched.ir.data import depends_on_data
-from metasched.ir.data_ranges import data_range
-from metasched.ir.linear import Linear, combine, form_of_sum, product, to_expr
+from metasched.ir.integers.bit_ranges import range_of_bits
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.data_ranges import data_range
+from metasched.ir.integers.linear import Linear, combine, form_of_sum, product, to_expr
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Var
 
 Range = tuple[int | None, int | None]  # inclusive; None is unbounded

@@ -12,7 +12,7 @@ from metasched.compiler.cpu.emit.text import INLINE, FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import DType
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import Expr, Var
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass

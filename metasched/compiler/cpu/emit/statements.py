@@ -7,6 +7,7 @@ from contextlib import ExitStack, nullcontext
 from typing import Any, ClassVar
 
 from metasched.compiler import lir
+from metasched.compiler.cpu.emit.accesses.transposed_loads import is_straight
 from metasched.compiler.cpu.emit.arg_reductions import ArgReductions
 from metasched.compiler.cpu.emit.counters import TickCounters
 from metasched.compiler.cpu.emit.expressions import Expressions
@@ -14,12 +15,11 @@ from metasched.compiler.cpu.emit.indices import Range
 from metasched.compiler.cpu.emit.scope import FunctionScope, Lane, UnrolledLoop
 from metasched.compiler.cpu.emit.tensor import TensorOperands, emitters
 from metasched.compiler.cpu.emit.tiles import TileRegisters
-from metasched.compiler.cpu.emit.transposed_loads import is_straight
 from metasched.compiler.cpu.emit.types import SSAValue, constant, first_lanes
 from metasched.compiler.lir import LoopMode
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
 
 # Operations whose terms may be taken in any order.

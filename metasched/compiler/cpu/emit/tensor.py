@@ -19,7 +19,7 @@ from metasched.compiler.cpu.emit.tiles import TileRegisters
 from metasched.compiler.cpu.emit.types import SSAValue, constant, type_text
 from metasched.dtypes import DType, integer_of_size
 from metasched.errors import BuildError
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Var
 from metasched.schedule.tensor import intrinsics
 from metasched.support.declared_files import DeclaredFiles, constants

@@ -8,7 +8,7 @@ all kernels. It is loaded where a function begins, a parallel loop's for each of
 from __future__ import annotations
 
 from metasched.compiler import lir
-from metasched.compiler.cpu.emit.memory import Memory
+from metasched.compiler.cpu.emit.accesses.memory import Memory
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.policy import TILE_REGISTERS
 from metasched.errors import BuildError

@@ -8,7 +8,7 @@ import metasched as ms
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
 from metasched.compiler.lower.quotients import drop_zero_quotients
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 from tests.support.targets import AVX512
 

@@ -10,7 +10,7 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Many, NestLoop
 from metasched.compiler.lower.storage import Budget, Storage, array_indices, lay_out_in_registers, shrink_to_use
 from metasched.dtypes import DType
-from metasched.ir.affine import ZERO
+from metasched.ir.integers.affine import ZERO
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from tests.support.targets import AVX512
 

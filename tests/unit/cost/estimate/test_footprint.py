@@ -13,7 +13,7 @@ from metasched.cost.estimate.footprint import Ranges, footprint_of, usable_sets
 from metasched.cost.memory import conflicts
 from metasched.cost.program.nest import Analyses, Statement, StatementAccess, analyse
 from metasched.dtypes import DType
-from metasched.ir.evaluate import Evaluator, evaluate
+from metasched.ir.integers.evaluate import Evaluator, evaluate
 from metasched.ir.nodes import Block, Buffer, Const, Expr, For, Func, IterKind, IterVar, Load, Store, Var
 
 

@@ -9,7 +9,7 @@ from metasched.cost.estimate.reuse_between_statements import views_of
 from metasched.cost.estimate.statement import StatementView
 from metasched.cost.program.earlier_uses import EarlierUse
 from metasched.cost.program.nest import Analyses, analyse
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule

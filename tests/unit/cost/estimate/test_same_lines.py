@@ -8,7 +8,7 @@ import pytest
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.estimate.statement import StatementView
 from metasched.cost.program.nest import Analyses, analyse
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
 from metasched.target import Target

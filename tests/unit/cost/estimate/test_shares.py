@@ -14,7 +14,7 @@ from metasched.cost.program.index import Table
 from metasched.cost.program.nest import LoopInfo, Statement
 from metasched.cost.program.operations import Operations
 from metasched.dtypes import DType
-from metasched.ir.evaluate import Evaluator, evaluate
+from metasched.ir.integers.evaluate import Evaluator, evaluate
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Unary, UnOp, Var
 
 H, W, R = Var("h"), Var("w"), Var("r")

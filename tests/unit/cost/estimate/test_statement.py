@@ -17,7 +17,7 @@ from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.program.nest import Analyses, analyse
 from metasched.cost.program.operations import count
 from metasched.dtypes import DType
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,

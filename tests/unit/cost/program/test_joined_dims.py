@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.cost.program.joined_dims import joined_dims
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.printer import print_expr
 

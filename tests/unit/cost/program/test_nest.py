@@ -10,7 +10,7 @@ from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.estimate.statement import StatementView
 from metasched.cost.program.nest import Analyses, analyse
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule

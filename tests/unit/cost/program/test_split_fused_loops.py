@@ -8,8 +8,8 @@ import pytest
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.program.split_fused_loops import BlockInSplitLoops, split_fused_loops
 from metasched.ir import query
-from metasched.ir.affine import as_int
-from metasched.ir.evaluate import Evaluator
+from metasched.ir.integers.affine import as_int
+from metasched.ir.integers.evaluate import Evaluator
 from metasched.ir.nodes import Block, For
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule

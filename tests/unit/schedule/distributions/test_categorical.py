@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Var
 from metasched.schedule.distributions.categorical import Categorical
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.ir.affine import const, simplify
+from metasched.ir.integers.affine import const, simplify
 from metasched.ir.nodes import Binary, BinOp, Var
 from metasched.lang.instructions import HOLE
 from metasched.schedule.distributions.tile import Tile, divisors

@@ -4,7 +4,7 @@ import pytest
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Annotation
 from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.evaluate import evaluate
 from metasched.schedule.context import Context
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction

@@ -5,7 +5,7 @@ import pytest
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Binary
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline

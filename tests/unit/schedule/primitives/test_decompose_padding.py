@@ -4,7 +4,7 @@ import pytest
 
 from metasched.compiler.lower import lower
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Select
 from metasched.schedule.context import Context
 from metasched.schedule.primitives.compute_at import compute_at

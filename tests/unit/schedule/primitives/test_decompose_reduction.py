@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.fuse import fuse

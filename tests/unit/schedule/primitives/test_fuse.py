@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.schedule.trace import Schedule
 from tests.support.programs import DENSE_RELU, ROWS
 from tests.support.schedules import checked, fails, lines, loops_of, schedule

@@ -7,7 +7,7 @@ import pytest
 
 import metasched as ms
 from metasched.dtypes import DType
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Seq
 from metasched.ir.validate import InvalidProgram, validate
 from metasched.reference.execution import reference

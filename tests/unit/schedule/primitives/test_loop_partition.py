@@ -6,7 +6,7 @@ import pytest
 
 from metasched.compiler.lir_printer import print_kernel
 from metasched.compiler.lower import lower
-from metasched.ir.affine import as_int, const
+from metasched.ir.integers.affine import as_int, const
 from metasched.ir.nodes import For, Var
 from metasched.ir.query import find_loop, loops_above, replace_stmt
 from metasched.ir.validate import InvalidProgram, validate

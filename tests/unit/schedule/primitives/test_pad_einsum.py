@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.compiler.lower import lower
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Select, Var
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction

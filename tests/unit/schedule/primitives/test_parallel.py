@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import For
 from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.primitives.parallel import parallel

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.query import find_block, loops_above
 from metasched.schedule.context import Context
 from metasched.schedule.primitives.cache_read import cache_read

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.ir import query
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.schedule.primitives.add_unit_loop import add_unit_loop
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction

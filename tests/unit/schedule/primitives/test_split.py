@@ -5,7 +5,7 @@ import pytest
 import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, loops_of, schedule, vars_of

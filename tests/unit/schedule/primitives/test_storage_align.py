@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.compiler.lower import lower
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Func, Var
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.set_scope import set_scope

@@ -8,8 +8,8 @@ import pytest
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
 from metasched.cost.features import NAMES, features_of
-from metasched.ir.affine import const
 from metasched.ir.coverage import instances
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Func
 from metasched.ir.query import find_block, loops_above
 from metasched.ir.validate import InvalidProgram, validate

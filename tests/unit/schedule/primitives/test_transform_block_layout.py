@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from metasched.ir import query
-from metasched.ir.affine import const
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import const
+from metasched.ir.integers.evaluate import evaluate
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_padding import decompose_padding
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction

@@ -5,7 +5,7 @@ import pytest
 import metasched as ms
 from metasched.compiler.lower import lower
 from metasched.errors import ScheduleError
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.ir.nodes import Const
 from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.compute_at import compute_at

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from metasched.ir.affine import const
+from metasched.ir.integers.affine import const
 from metasched.schedule.primitives.annotate import annotate
 from metasched.schedule.primitives.unannotate import unannotate
 from tests.support.programs import DENSE_RELU

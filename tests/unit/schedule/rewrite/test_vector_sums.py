@@ -8,8 +8,8 @@ import pytest
 
 import metasched as ms
 from metasched.ir import query
-from metasched.ir.affine import as_int
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import as_int
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import Var
 from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.trace import Schedule

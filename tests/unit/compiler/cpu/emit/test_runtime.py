@@ -16,7 +16,7 @@ from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
-from metasched.ir.affine import as_int
+from metasched.ir.integers.affine import as_int
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
 from metasched.reference.execution import reference

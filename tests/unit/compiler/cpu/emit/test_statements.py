@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metasched.compiler.cpu.emit import statements
-from metasched.compiler.cpu.emit.transposed_loads import is_straight
+from metasched.compiler.cpu.emit.accesses.transposed_loads import is_straight
 from metasched.compiler.lir import Array, ArrayKind, LoopProgram, LStmt
 from metasched.dtypes import DType
 from metasched.errors import BuildError

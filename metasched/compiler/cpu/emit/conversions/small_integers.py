@@ -5,7 +5,7 @@ The others do not count where a byte is read, and are zero where it is written, 
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.emit.float_bits import FloatBits
+from metasched.compiler.cpu.emit.conversions.float_bits import FloatBits
 from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.dtypes import DType
 

@@ -10,7 +10,7 @@ from metasched.compiler.cpu.emit.scope import ArrayPointer, FunctionScope
 from metasched.compiler.cpu.emit.text import INLINE
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text
 from metasched.dtypes import INDEX
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import Expr, Var
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.dtypes import INDEX, DType
-from metasched.ir.data_ranges import data_range
+from metasched.ir.integers.data_ranges import data_range
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select
 
 X = Load("X", (Const(0),), DType.F32)

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from metasched.ir.bit_ranges import range_of_bits
+from metasched.ir.integers.bit_ranges import range_of_bits
 from metasched.ir.nodes import BinOp
 
 RANGES = list(combinations_with_replacement(range(-5, 7), 2))

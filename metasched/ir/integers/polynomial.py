@@ -1,6 +1,6 @@
 """Polynomials with integer coefficients over expressions that are taken as they are.
 
-They are the normal form of index arithmetic (`metasched.ir.affine`). None is ever changed: they are shared.
+They are the normal form of index arithmetic (`metasched.ir.integers.affine`). None is ever changed: they are shared.
 """
 
 from __future__ import annotations

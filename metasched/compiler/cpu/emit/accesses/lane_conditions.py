@@ -11,8 +11,8 @@ import numpy.typing as npt
 from metasched.compiler.cpu.emit.indices import Indices
 from metasched.compiler.cpu.emit.scope import FunctionScope, Lane
 from metasched.dtypes import INDEX
-from metasched.ir.evaluate import BINARY, evaluate
-from metasched.ir.linear import Linear
+from metasched.ir.integers.evaluate import BINARY, evaluate
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 
 Lanes: TypeAlias = npt.NDArray[np.bool_]  # one for each lane of the vector

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.ir.affine import const, simplify
-from metasched.ir.evaluate import evaluate
+from metasched.ir.integers.affine import const, simplify
+from metasched.ir.integers.evaluate import evaluate
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 from metasched.ir.printer import print_expr
 

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from metasched.compiler.cpu.emit.accesses.transposed_loads import run_length, transpose_rows
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.transposed_loads import run_length, transpose_rows
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
 from metasched.lang import parse_program

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.integers.affine import NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.integers.ranges import prove
 from metasched.ir.nodes import Binary, BinOp, Expr
-from metasched.ir.ranges import prove
 
 
 def drop_implied_guards(

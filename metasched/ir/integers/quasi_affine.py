@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.ir.affine import NotAffine, free_vars, linear
+from metasched.ir.integers.affine import NotAffine, free_vars, linear
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)

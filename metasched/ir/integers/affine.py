@@ -18,20 +18,8 @@ from functools import lru_cache
 
 from metasched.dtypes import INDEX, DType
 from metasched.errors import MetaschedError
-from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import (
-    FALSE,
-    TRUE,
-    Binary,
-    BinOp,
-    Const,
-    Expr,
-    Select,
-    Unary,
-    UnOp,
-    Var,
-)
-from metasched.ir.polynomial import (
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.polynomial import (
     Monomial,
     Poly,
     add,
@@ -44,6 +32,18 @@ from metasched.ir.polynomial import (
     order_of,
     replace_atom,
     subtract,
+)
+from metasched.ir.nodes import (
+    FALSE,
+    TRUE,
+    Binary,
+    BinOp,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    UnOp,
+    Var,
 )
 
 ZERO = Const(0)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import product
 
 from metasched.dtypes import DType, holds_range, integer_range
-from metasched.ir.bit_ranges import range_of_bits
+from metasched.ir.integers.bit_ranges import range_of_bits
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Select
 
 Interval = tuple[int, int]  # inclusive

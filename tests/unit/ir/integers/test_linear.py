@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.ir.evaluate import evaluate
-from metasched.ir.linear import Linear, combine, form_of_sum, product, to_expr
+from metasched.ir.integers.evaluate import evaluate
+from metasched.ir.integers.linear import Linear, combine, form_of_sum, product, to_expr
 from metasched.ir.nodes import Const, Expr, Var
 
 ROW, COLUMN = Var("i"), Var("j")

@@ -8,10 +8,10 @@ in every lane (after F. Giesen, "Float to half conversion", 2012). Those of 8 bi
 
 from __future__ import annotations
 
-from metasched.compiler.cpu.emit.float_bits import FloatBits
+from metasched.compiler.cpu.emit.conversions.float_bits import FloatBits
+from metasched.compiler.cpu.emit.conversions.small_floats import SmallFloats
+from metasched.compiler.cpu.emit.conversions.small_integers import SmallIntegers
 from metasched.compiler.cpu.emit.native import Native
-from metasched.compiler.cpu.emit.small_floats import SmallFloats
-from metasched.compiler.cpu.emit.small_integers import SmallIntegers
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, type_text
 from metasched.dtypes import DType

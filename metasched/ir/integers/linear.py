@@ -1,7 +1,7 @@
 """Linear index arithmetic over numbers: a constant plus integer multiples of *atoms*, exact.
 
 An atom is a variable, or whatever is not linear: a quotient, a remainder, a value read from memory. Where sizes are
-free tile variables, coefficients are expressions: that is `metasched.ir.affine.linear`.
+free tile variables, coefficients are expressions: that is `metasched.ir.integers.affine.linear`.
 """
 
 from __future__ import annotations

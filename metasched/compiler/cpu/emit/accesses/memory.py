@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metasched.compiler.cpu.emit.addresses import Addresses
-from metasched.compiler.cpu.emit.lane_conditions import (
+from metasched.compiler.cpu.emit.accesses.addresses import Addresses
+from metasched.compiler.cpu.emit.accesses.lane_conditions import (
     Terms,
     is_of_lane,
     lanes_before_end,
@@ -20,8 +20,7 @@ from metasched.compiler.cpu.emit.lane_conditions import (
     substitute_lanes,
     sum_of_terms,
 )
-from metasched.compiler.cpu.emit.scope import ArrayPointer, Lane
-from metasched.compiler.cpu.emit.shuffled_loads import (
+from metasched.compiler.cpu.emit.accesses.shuffled_loads import (
     Piece,
     Runs,
     blend_elements,
@@ -34,12 +33,13 @@ from metasched.compiler.cpu.emit.shuffled_loads import (
     lane_range_mask,
     shuffle_runs,
 )
+from metasched.compiler.cpu.emit.accesses.transposed_loads import find_lane_units, join_runs, run_length, transpose_rows
+from metasched.compiler.cpu.emit.scope import ArrayPointer, Lane
 from metasched.compiler.cpu.emit.text import INLINE, Place
-from metasched.compiler.cpu.emit.transposed_loads import find_lane_units, join_runs, run_length, transpose_rows
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
-from metasched.ir.linear import Linear
+from metasched.ir.integers.linear import Linear
 from metasched.ir.nodes import BinOp, Expr
 from metasched.target import CACHE_LINE
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metasched.dtypes import INDEX
-from metasched.ir.affine import (
+from metasched.ir.integers.affine import (
     DIVISIONS,
     POLY_OPERATIONS,
     NotAffine,
@@ -20,9 +20,9 @@ from metasched.ir.affine import (
     to_poly,
     touches,
 )
-from metasched.ir.data import depends_on_data
+from metasched.ir.integers.data import depends_on_data
+from metasched.ir.integers.polynomial import Monomial, Poly, add, is_positive_divisor, multiply, subtract
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, ScalarVar, Select, Var
-from metasched.ir.polynomial import Monomial, Poly, add, is_positive_divisor, multiply, subtract
 from metasched.support.data_classes import dataclass
 
 

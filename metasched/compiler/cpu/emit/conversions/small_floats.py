@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 
-from metasched.compiler.cpu.emit.float_bits import FloatBits
+from metasched.compiler.cpu.emit.conversions.float_bits import FloatBits
 from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.dtypes import Beyond, DType, float_format
 

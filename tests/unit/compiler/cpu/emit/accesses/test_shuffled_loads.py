@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from metasched.compiler.cpu.emit.module import emit
-from metasched.compiler.cpu.emit.shuffled_loads import (
+from metasched.compiler.cpu.emit.accesses.shuffled_loads import (
     Runs,
     find_pieces,
     find_runs,
@@ -16,6 +15,7 @@ from metasched.compiler.cpu.emit.shuffled_loads import (
     find_span,
     find_splats,
 )
+from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metasched.ir.affine import const
-from metasched.ir.implied_guards import drop_implied_guards
+from metasched.ir.integers.affine import const
+from metasched.ir.integers.implied_guards import drop_implied_guards
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 
 RANGES = {"s": const(2), "j": const(16), "r": const(4)}
