@@ -13,6 +13,7 @@ from metasched.doors.pytorch.shared_results import copy_constants, share_results
 from metasched.doors.pytorch.tensors import Layout, as_array, as_tensor, layout, memory_order, permutation, torch_module
 from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.network import Network
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
@@ -65,6 +66,7 @@ class PartitionedGraph:
     operators: int
 
 
+@pause_gc()
 def partition_graph(module: Any, weights: Mapping[int, Any], make: Callable[[Any], Network]) -> PartitionedGraph:
     """Run as much of a graph as can be by networks.
 
@@ -129,15 +131,32 @@ def _fuse_parts(whole: Any, supported: set[Any]) -> list[str]:
     """
     for before, node in pairwise([node for node in whole.graph.nodes if _draws(whole, node)]):
         node.kwargs = {**node.kwargs, _ORDER_KEYWORD: before}
-    partitioner = imports.module("torch.fx.passes.infra.partitioner").CapabilityBasedPartitioner(
-        whole, _SupportedNodes(supported), allows_single_node_partition=True
-    )
-    wanted = [part for part in partitioner.propose_partitions() if not all(_is_view(node) for node in part.nodes)]
+    wanted = [part for part in _propose_parts(whole, supported) if not all(map(_is_view, part))]
     known = {node.target for node in whole.graph.nodes if node.op == "call_module"}
-    partitioner.fuse_partitions(wanted)
+    imports.module("torch.fx.passes.utils.fuser_utils").fuse_by_partitions(whole, wanted)
     for node in whole.graph.nodes:
         node.kwargs = {name: given for name, given in node.kwargs.items() if name != _ORDER_KEYWORD}
     return [n.target for n in whole.graph.nodes if n.op == "call_module" and n.target not in known]
+
+
+def _propose_parts(whole: Any, supported: set[Any]) -> Sequence[Mapping[Any, int | None]]:
+    """What is supported, in parts that nothing outside lies between.
+
+    Where PyTorch runs nothing after any of it, that is one part. Else PyTorch's partitioner says, whose time goes by
+    the square of the graph's length.
+    """
+    if not any(supported.intersection(n.all_input_nodes) for n in whole.graph.nodes if _is_left(n, supported)):
+        part = dict.fromkeys(node for node in whole.graph.nodes if node in supported)
+        return [part] if part else []
+    partitioner = imports.module("torch.fx.passes.infra.partitioner").CapabilityBasedPartitioner(
+        whole, _SupportedNodes(supported), allows_single_node_partition=True
+    )
+    return [part.nodes for part in partitioner.propose_partitions()]
+
+
+def _is_left(node: Any, supported: set[Any]) -> bool:
+    """Whether PyTorch runs a node; what is returned is not run."""
+    return node not in supported and node.op != "output"
 
 
 def _draws(module: Any, node: Any) -> bool:

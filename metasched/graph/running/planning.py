@@ -24,10 +24,12 @@ from metasched.graph.running.loop_planning import Action, Locations, LoopActions
 from metasched.graph.running.memory import require_memory
 from metasched.graph.running.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
 from metasched.graph.running.weights import Weights, WeightStore, pack_weights, packed_keys
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 
+@pause_gc()
 def executable(
     graph: Graph, codes: Mapping[str, TaskCode], target: Target, shared: WeightStore | None = None
 ) -> Executable:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 from metasched.doors.pytorch import backend
 from metasched.doors.pytorch.backend import TorchBackend
+from metasched.support.imports import imports
 from tests.support.torch_models import ReferenceNetwork
 
 torch = pytest.importorskip("torch")
@@ -45,3 +47,38 @@ def test_random_numbers_are_drawn_in_the_order_of_the_model(model: Any) -> None:
         torch.manual_seed(7)
         torch.testing.assert_close(torch.compile(model, backend=made, dynamic=False)(x), want)
     assert made.networks
+
+
+def all_supported(x: Any) -> Any:
+    largest, places = (x * 2).max(-1)
+    return largest.exp() + 1, places, x.sum()
+
+
+def refused_before(x: Any) -> Any:
+    values, _ = torch.mode(x)
+    return values.exp() + x[:, 0], x.sin()
+
+
+@pytest.mark.parametrize("model", [all_supported, refused_before])
+def test_a_graph_is_one_part_where_pytorch_runs_nothing_after_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    partitioner = imports.module("torch.fx.passes.infra.partitioner")
+    monkeypatch.delattr(partitioner, "CapabilityBasedPartitioner")  # it takes time by the square of the graph's length
+    x, made = torch.randn(3, 4), TorchBackend()
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend=made, dynamic=False)(x), model(x))
+    assert len(made.networks) == 1
+
+
+def test_parts_are_made_without_a_search_for_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+
+    class Watching(ReferenceNetwork):
+        def __init__(self, *given: Any) -> None:
+            searched.append(gc.isenabled())
+            super().__init__(*given)
+
+    monkeypatch.setattr(backend, "Network", Watching)
+    with torch.no_grad():
+        torch.compile(all_supported, backend=TorchBackend(), dynamic=False)(torch.randn(3, 4))
+    assert searched == [False]
+    assert gc.isenabled()
