@@ -17,6 +17,7 @@ from metasched.lang.numpy_names import spelling_hint
 from metasched.lang.text.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed_bracket
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
+from metasched.support.messages import did_you_mean
 
 _WORDS = {
     NEWLINE: "the end of the line",
@@ -36,6 +37,7 @@ _OPERATOR = _ARITHMETIC | {"COMPARE", "AND", "OR", "IF", "LPAR", "LSQB"}
 _NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
 # Tokens with many possible texts: the text does not characterise the mistake.
 _OPEN_CLASS = frozenset({"NAME", "INT", "FLOAT", "STRING"})
+_LEAST_LETTERS = 3
 _SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//", "<<", ">>")
 # Brackets; comments and texts are matched whole, so that brackets inside them do not count.
 _BRACKETS = re.compile(r"""[()\[\]]|#[^\n]*|"([^"\\\n]|\\.)*\"""")
@@ -205,6 +207,9 @@ def _hint(error: UnexpectedToken, found: _FoundToken, grammar: Lark) -> str:
         return spelling_hint(found.after) or plain
     if found.kind == "NAME" and _PYTHON_NUMBER.fullmatch(found.digits + found.value):
         return f"numbers are decimal, without `_`: write `{int(found.digits + found.value, 0)}`"
+    meant = did_you_mean(found.value, _expected_words(error, grammar)) if found.kind == "NAME" else ""
+    if meant and len(found.value) >= _LEAST_LETTERS:
+        return meant
     # Programs, modules and traces share expressions, but not what is meant by a mistake in one.
     alike = sorted(_examples_by_key(grammar).get(found.key, ()), key=lambda known: known.within != found.within)
     hint: str | None = _forget_depth(error).match_examples(
@@ -213,6 +218,13 @@ def _hint(error: UnexpectedToken, found: _FoundToken, grammar: Lark) -> str:
     if hint is not None:
         return hint
     return next((mistake.hint for mistake in catalogue() if found.value in mistake.symbols), "")
+
+
+def _expected_words(error: UnexpectedToken, grammar: Lark) -> list[str]:
+    """The words of the language that could stand there, but for short ones, which many names are like."""
+    patterns = (grammar.get_terminal(name).pattern for name in error.accepts if name not in _WORDS)
+    words = (pattern.value for pattern in patterns if isinstance(pattern, PatternStr))
+    return [word for word in words if len(word) >= _LEAST_LETTERS and _WORD.fullmatch(word)]
 
 
 def _reparse(grammar: Lark, example: str) -> Tree[Token]:

@@ -131,3 +131,16 @@ def test_what_numpy_has(value: str, hint: str) -> None:
 )
 def test_numbers_as_python_has_them(value: str, hint: str) -> None:
     assert error_of(stage(f"B[i] = {value}")).diagnostics[0].hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (stage("B[i] = A[i] if i < 2 els 0"), "did you mean `else`?"),
+        (stage("B[i] = A[i] if i < 2 adn i > 0 else 0"), "did you mean `and`?"),
+        ("progam p(A: f32[4]) -> B: f32[4]:\n    B[i] = A[i]\n", "did you mean `program`?"),
+        (stage("B[i] = A[i] i"), "an operator is missing, or parentheses: `A[i] * B[i]`, `sum[k](A[i, k])`"),
+    ],
+)
+def test_misspelt_words(text: str, hint: str) -> None:
+    assert error_of(text).diagnostics[0].hint == hint
