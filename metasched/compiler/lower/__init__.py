@@ -29,6 +29,7 @@ Its files; the passes come in the order in which they run:
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
   fewest registers
 - `last_blocks`: The last block of a sum whose terms are unrolled in blocks that do not divide them, in code of its own
+- `invariants`: Long operations that are the same in all iterations of a loop come before it, into a register
 - `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do
 - `guards`: what guards are left clip loops, or become conditions as far out as possible
 - `prefetch`: Prefetches what a loop reads some iterations ahead
@@ -54,6 +55,7 @@ from metasched.compiler.lower.counters import CountedPart, NestCounters
 from metasched.compiler.lower.flatten import arrays, flatten
 from metasched.compiler.lower.guards import place_guards
 from metasched.compiler.lower.initialise import place_inits
+from metasched.compiler.lower.invariants import lift_invariants
 from metasched.compiler.lower.lanes import ReductionLanes
 from metasched.compiler.lower.last_blocks import peel_last_blocks
 from metasched.compiler.lower.layouts import apply_layouts
@@ -144,6 +146,8 @@ def _lower_to_nest(func: Func, target: Target) -> _LoweredNest:
     storages |= carried
     nest = split_terms_by_tile(roll_terms(guard_terms(place_terms(nest)), storages, target))
     nest = peel_last_blocks(order_operands(nest, storages, target, names))
+    nest, invariants = lift_invariants(nest, names)
+    storages |= invariants
     check_copies(nest)
     return _LoweredNest(func, place_guards(nest), storages, declined.warnings)
 

@@ -259,8 +259,8 @@ def shuffles(view: StatementView) -> Array:
 def hoisted_instructions(view: StatementView) -> Array:
     """Instructions of an instance that code generation moves out of loops.
 
-    Divisions and roots are computed before inner loops, as far out as loops do not move them or are unrolled: then each
-    copy has its own.
+    Divisions and costly functions are computed before inner loops, as far out as loops do not move them or are
+    unrolled: then each copy has its own.
     """
     out = view.full(0.0)
     for instructions, movers in view.statement.long:

@@ -20,9 +20,9 @@ class Operations:
     `instructions` estimates vector instructions: a multiplication of floats that feeds a sum is one with it (FMA),
     divisions, math functions, maxima of floats and products of integers count by their cost. `conversions` are casts of
     what is read, which are apart from them: there are as many as reads, and a register tile reads an operand once.
-    `of_update` are the instructions by which a value is reduced into its accumulator. `long` are divisions and roots
-    of floats: the instructions of each, and the iteration variables that it depends on. `widest` are the bytes of the
-    widest type of operations on data and of their operands, 0 without one.
+    `of_update` are the instructions by which a value is reduced into its accumulator. `long` are divisions and costly
+    functions of floats: the instructions of each, and the iteration variables that it depends on. `widest` are the
+    bytes of the widest type of operations on data and of their operands, 0 without one.
     """
 
     arithmetic: int
@@ -147,7 +147,7 @@ def _is_by_power_of_two(node: Binary) -> bool:
 
 
 def _long_operations(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozenset[str]], ...]:
-    """Divisions and roots, those that a selection by an index never takes left out."""
+    """Divisions and costly functions, those that a selection by an index never takes left out."""
     found: list[tuple[float, frozenset[str]]] = []
     stack = [value]
     while stack:
@@ -157,7 +157,7 @@ def _long_operations(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[flo
             continue
         if isinstance(node, Binary) and node.op is BinOp.DIV:
             found.append((DIVISION_COST, free_vars(node)))
-        elif isinstance(node, Call) and functions()[node.func].in_place and functions()[node.func].costly:
+        elif isinstance(node, Call) and functions()[node.func].costly:
             found.append((functions()[node.func].cost, free_vars(node)))
         stack.extend(child for child in node.children() if isinstance(child, Expr) and not isinstance(node, Load))
     return tuple(found)
