@@ -11,6 +11,8 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 
+# What is divided so, by NumPy's names.
+EXACT_DIVISIONS = frozenset({"floor_divide", "fmod", "remainder"})
 # Of a quotient without a digit for the units.
 NOTHING_LEFT = f"abs({{0}} / {{1}}) >= {2.0**53} and abs({{0}}) < inf and {{1}} != 0.0"
 _PART = "(f64(f32(abs({0}))) if abs({0}) > 1e-30 and abs({0}) < 1e30 else abs({0}))"

@@ -29,7 +29,7 @@ from metasched.graph.buckets.given_sizes import given_sizes
 from metasched.graph.buckets.open_types import open_types
 from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_a_step
-from metasched.graph.buckets.steps import hint_of_steps, steps_that_help
+from metasched.graph.buckets.steps import hint_of_sizes, hint_of_steps, steps_that_help
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.calls import require_length
@@ -183,11 +183,12 @@ class NetworkOfSizes(NetworkBase):
 
     @cached_property
     def step_hint(self) -> str:
-        """Which steps to load the model with that has not all sizes in its ranges; '' where no steps are known to help.
+        """Which steps to load a model with that has not all sizes in its ranges, or that it has some; '' of others.
 
         The model is read at several sizes for this.
         """
-        return hint_of_steps(steps_that_help(self.ranges, self._has_sizes))
+        has = self._has_sizes
+        return hint_of_steps(steps_that_help(self.ranges, has)) or hint_of_sizes(self.ranges, has)
 
     def _has_sizes(self, sizes: Sizes) -> bool:
         try:

@@ -22,6 +22,9 @@ from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
+# A dimension that has each of these has the size that grows, whatever the model calls it.
+_LENGTHS = (2, 3)
+
 
 @dataclass(frozen=True)
 class OpenedModel:
@@ -82,7 +85,13 @@ class OpenedModel:
         if not growing:
             return None
         ((name, size),) = growing.items()
-        axes = {value: dims.index(name) for value, dims in open_sizes(self.file).items() if list(dims).count(name) == 1}
+        known = [self._binding({**self.lowest, name: length}).sizes for length in _LENGTHS]
+
+        def grows(dim: str) -> bool:
+            return [size_of(dim, sizes) for sizes in known] == [*_LENGTHS]
+
+        growing_dims = {value: [grows(dim) for dim in dims] for value, dims in open_sizes(self.file).items()}
+        axes = {value: dims.index(True) for value, dims in growing_dims.items() if dims.count(True) == 1}
 
         def make(more: Sizes, length: int, folding: Folding) -> Graph:
             return import_model(self.file, self._binding({**more, name: length}), folding)

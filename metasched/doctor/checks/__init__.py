@@ -5,6 +5,7 @@
 - `clock`: whether the same code takes the same time
 - `instruction_sets`: what kernels can use of this CPU
 - `neighbours`: what else runs now
+- `packages`: what installed packages add, and whether it is where it is looked for
 - `processor`: which CPU it is
 - `threading`: which threading layer Numba has
 - `threads`: whether the kernels' threads have a core each

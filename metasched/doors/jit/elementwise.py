@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from metasched.doors.exact_division import NOTHING_LEFT, divide_exactly
+from metasched.doors.exact_division import EXACT_DIVISIONS, NOTHING_LEFT, divide_exactly
 from metasched.doors.jit.bit_counts import count_bits
 from metasched.doors.jit.powers import power
 from metasched.doors.jit.promotion import limit_of, resolve_types, weak_type
@@ -252,7 +252,7 @@ def _apply_form(applied: _Application) -> GraphValue:
     text = form.text(computed[0])
     if not text:
         raise Unsupported(f"{_full_name(applied.ufunc)} of {computed[0]} has no form in the language")
-    if form.wide and computed[0] is DType.F64:
+    if applied.name in EXACT_DIVISIONS and computed[0] is DType.F64:
         return divide_exactly(trace.nodes, applied.name, *(trace.nodes.cast(v, DType.F64) for v in applied.values))
     if form.wide and computed[0].is_float:
         text, computed = f"{result}({text})", (DType.F64,) * len(computed)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from metasched.doors.gamma_functions import DIGAMMA, LOG_GAMMA
 from metasched.doors.jit.ufunc_form import Form
 
 _SQRT_HALF = "0.7071067811865476"
@@ -25,6 +26,7 @@ SPECIAL_FORMS: Mapping[str, Form] = MappingProxyType(
         "erfc": Form(floats="erfc({0})"),
         "exp10": Form(floats="pow(10.0, {0})"),
         "expit": Form(floats="sigmoid({0})"),
+        "gammaln": Form(floats=LOG_GAMMA, wide=True),
         "huber": Form(
             floats=f"(inf if {{0}} < 0.0 else {_NAN_OF_BOTH} if {{0}} != {{0}} or {{1}} != {{1}} "
             "else 0.5 * {1} * {1} if abs({1}) <= {0} else {0} * (abs({1}) - 0.5 * {0}))"
@@ -38,6 +40,7 @@ SPECIAL_FORMS: Mapping[str, Form] = MappingProxyType(
         "log_expit": Form(floats="min({0}, 0.0) - log1p(exp(-abs({0})))"),
         "logit": Form(floats="log({0} / (1.0 - {0}))", divides=True),
         "ndtr": Form(floats=f"0.5 * erfc(-{{0}} * {_SQRT_HALF})"),
+        "psi": Form(floats=DIGAMMA, wide=True, divides=True),
         "rel_entr": Form(
             floats=f"({_NAN_OF_BOTH} if {{0}} != {{0}} or {{1}} != {{1}} "
             "else {0} * log({0} / {1}) if {0} > 0.0 and {1} > 0.0 else 0.0 if {0} == 0.0 and {1} >= 0.0 else inf)",

@@ -7,10 +7,10 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from metasched.doors.jit.errors import TraceError, users_line
+from metasched.doors.jit.errors import TraceError
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphBuilder, GraphValue
+from metasched.graph.builder import GraphValue
 from metasched.support.data_classes import dataclass
 
 Layout: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
@@ -102,13 +102,19 @@ class ArrayTrace:
     """
 
     def __init__(
-        self, function: str, names: Mapping[int, str], array: Callable[[ArrayTrace, GraphValue], TracedOperand]
+        self,
+        function: str,
+        names: Mapping[int, str],
+        array: Callable[[ArrayTrace, GraphValue], TracedOperand],
+        nodes: NodeCalls,
     ) -> None:
-        """`names` are those of arrays in the function's closure, by their ids; `array` makes traced ones."""
+        """`names` are those of arrays in the function's closure, by their ids; `array` makes traced ones; `nodes` adds
+        to the graph.
+        """
         self.function = function
         self._array = array
-        self.builder = GraphBuilder()
-        self.nodes = NodeCalls(self.builder, lambda: str(users_line()))
+        self.builder = nodes.builder
+        self.nodes = nodes
         self._names = names
         self._constants: dict[int, _Constant] = {}
 

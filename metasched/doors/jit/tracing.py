@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from metasched.doors.jit.errors import SourceLine, TraceError
+from metasched.doors.jit.errors import SourceLine, TraceError, users_line
 from metasched.doors.jit.indexing import MASK
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.structure import Structure, flatten, unflatten
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.traced_array import MaskedElements, TracedArray
+from metasched.doors.node_calls import NodeCalls
+from metasched.graph.builder import GraphBuilder
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph
 from metasched.graph.live_graph import remove_dead_code
@@ -51,7 +53,8 @@ def trace_function(
     Raises TraceError for what cannot be traced.
     """
     name = getattr(function, "__name__", "function")
-    trace = ArrayTrace(name, _closure_names(function), TracedArray)
+    nodes = NodeCalls(GraphBuilder(), lambda: str(users_line()))
+    trace = ArrayTrace(name, _closure_names(function), TracedArray, nodes)
     inputs = []
     for label, shape, dtype in arrays:
         try:

@@ -16,7 +16,7 @@ class Form:
         unsigned: of integers without a sign; "" for `integers`.
         of_truth: whether operands of all types are taken as true or false.
         divides: whether a literal zero may be a divisor.
-        wide: whether floats are computed in f64 and rounded; f64 itself as `exact_division` says.
+        wide: whether floats are computed in f64 and rounded; divisions of f64 itself are as `exact_division` says.
 
     """
 

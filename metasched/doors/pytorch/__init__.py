@@ -5,6 +5,7 @@ Its files, in reading order:
 - `tensors`: PyTorch's types and tensors as ours: the same memory, dimensions in the order in which they lie there
 - `site`: An operator of a graph as the functions of `ops/` see it
 - `registry`: The operators that are known, found by their files
+- `numpy_calls`: Operators as functions of NumPy's names say them, which the door `ms.jit` traces
 - `ops/`: What each operator computes: a file for each family
 - `lowering`: From a graph of ATen operators to a network's graph
 - `shared_results`: Results of a graph that share memory, as they do in PyTorch

@@ -66,11 +66,14 @@ class CompiledGraph:
         self._rewritten: set[int] = set()
 
     def __call__(self, *tensors: Any) -> Any:
-        versions = [_version(tensors[number]) for number in self._static]
+        versions = _versions(tensors, self._static)
         run = self._run
         if run is None or versions != self._versions:
             run = self._build_callable(tensors, versions)
-        with torch_module().no_grad():
+        torch = torch_module()
+        if not torch.is_grad_enabled():  # as it mostly is, and to say so again takes a microsecond
+            return run(*tensors)
+        with torch.no_grad():
             return run(*tensors)
 
     def _build_callable(self, tensors: Sequence[Any], versions: list[tuple[int, int]]) -> Callable[..., Any]:
@@ -85,10 +88,11 @@ class CompiledGraph:
         LOGGER.log(logging.WARNING if made.refused else logging.INFO, "metasched: %s", report)
         self._report(report)
         self._run = made.run
-        self._versions = [_version(tensors[number]) for number in self._static]
+        self._versions = _versions(tensors, self._static)
         return made.run
 
 
-def _version(tensor: Any) -> tuple[int, int]:
+def _versions(tensors: Sequence[Any], static: Sequence[int]) -> list[tuple[int, int]]:
     """What changes where a tensor is written in place, has other memory, or becomes one of inference mode."""
-    return (-1 if tensor.is_inference() else tensor._version, tensor.data_ptr())  # noqa: SLF001 -- its documented name
+    given = [tensors[number] for number in static]
+    return [(-1 if t.is_inference() else t._version, t.data_ptr()) for t in given]  # noqa: SLF001 -- its documented name

@@ -8,8 +8,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from metasched.doors.exact_division import divide_exactly
+from metasched.doors.exact_division import EXACT_DIVISIONS, divide_exactly
 from metasched.doors.jit.elementwise import FORMS
+from metasched.doors.jit.scipy_ufuncs import SPECIAL_FORMS
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -145,13 +146,13 @@ class AtenSite:
         return self.expression(text, *operands, computed=wide, result=rounded, divides=divides)
 
     def form(self, name: str, *operands: Any, computed: DType | None = None) -> GraphValue:
-        """What NumPy's ufunc of a name computes, if the language has a form of it. Raises Unsupported."""
+        """What a ufunc of NumPy's or SciPy's computes, if the language has a form of it. Raises Unsupported."""
         own = computed or self.result
-        form = FORMS[name]
+        form = FORMS.get(name) or SPECIAL_FORMS[name]
         text = form.text(own)
         if not text:
             raise Unsupported(f"{name} of {own} has no form in the language")
-        if form.wide and own is DType.F64:
+        if name in EXACT_DIVISIONS and own is DType.F64:
             return divide_exactly(self.nodes, name, *(self.value(x, own) for x in operands))
         if form.wide and own.is_float:
             return self.expression(f"{self.result}({text})", *operands, computed=DType.F64, divides=form.divides)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -96,11 +97,13 @@ def partition_graph(module: Any, weights: Mapping[int, Any], make: Callable[[Any
         if isinstance(made, NetworkCall):
             networks.append(made.network)
             count += sum(node.op == "call_function" for node in getattr(whole, name).graph.nodes)
-            caller = torch.nn.Module()
-            caller.forward = made
-            setattr(whole, name, caller)
+            delattr(whole, name)
+            # No module, whose calls go through several functions of PyTorch's.
+            setattr(whole, name, _without_constants(whole, name, made))
         else:
             refused |= made
+    for node in [node for node in whole.graph.nodes if node.op == "get_attr" and not node.users]:
+        whole.graph.erase_node(node)
     whole.recompile()
     return PartitionedGraph(whole.forward, tuple(networks), tuple(refused.values()), count)
 
@@ -185,12 +188,22 @@ class _SupportedNodes:
         return node in self._nodes
 
 
+def _without_constants(whole: Any, name: str, made: NetworkCall) -> NetworkCall:
+    """A part's call without the arguments that its network does not read: they are constants of it."""
+    call = _call_of(whole, name)
+    call.args = tuple(call.args[number] for number, _ in made.inputs)
+    return replace(made, inputs=tuple((n, moved) for n, (_, moved) in enumerate(made.inputs)))
+
+
+def _call_of(whole: Any, name: str) -> Any:
+    return next(node for node in whole.graph.nodes if node.op == "call_module" and node.target == name)
+
+
 def _network_call(
     whole: Any, name: str, weights: Mapping[str, Weight], make: Callable[[Any], Network]
 ) -> NetworkCall | Mapping[Any, RefusedOperator]:
     """A part as a network, or what of it is refused after all."""
-    (call,) = (node for node in whole.graph.nodes if node.op == "call_module" and node.target == name)
-    part = getattr(whole, name)
+    call, part = _call_of(whole, name), getattr(whole, name)
     lowering = Lowering(part)
     values: dict[Any, Any] = {}
     inputs: list[tuple[int, tuple[int, ...] | None]] = []

@@ -86,11 +86,12 @@ def layout(tensor: Any) -> Layout | None:
 
 def as_array(tensor: Any, moved: Sequence[int] | None = None) -> Array:
     """A tensor's memory as an array, its dimensions put in an order."""
-    tensor = tensor.detach()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     if moved is not None:
         tensor = tensor.permute(moved)
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
     dtype = _extension_type(tensor.dtype)
     array: Array = tensor.numpy() if dtype is None else tensor.view(_bits(dtype)).numpy().view(dtype.numpy)
     return array

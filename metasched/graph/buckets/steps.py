@@ -41,6 +41,18 @@ def hint_of_steps(steps: Mapping[str, range]) -> str:
     return f"the model has sizes in steps; load it with {said}"
 
 
+def hint_of_sizes(ranges: Mapping[str, SizeRange], has: Callable[[_Sizes], bool]) -> str:
+    """What to know of a model that has the smallest sizes of ranges and not the largest; '' of another."""
+    smallest, largest = ({name: end(range_.sizes) for name, range_ in ranges.items()} for end in (min, max))
+    if not has(smallest) or has(largest):
+        return ""
+    said = [", ".join(f"{name}={size}" for name, size in sizes.items()) for sizes in (smallest, largest)]
+    return (
+        f"the model has the sizes {said[0]}, and not {said[1]}: its exporter may have taken a size for a number; load "
+        "it with the sizes that it was exported with"
+    )
+
+
 def _has_two(ranges: _Ranges, has: Callable[[_Sizes], bool]) -> bool:
     """Whether a model has the two largest sizes of all ranges."""
     return all(has({name: sizes[-2:][-number] for name, sizes in ranges.items()}) for number in (1, 0))

@@ -107,7 +107,8 @@ class Executable:
                 require_success(failed, self._names)
             # A result may be what a state was before this call.
             results = new if self._is_plain else self._outputs(memory.roots, new)
-            self._keep_states(memory.roots)
+            if self.plan.kept:
+                self._keep_states(memory.roots)
             return results
         finally:
             self._free.append(memory)

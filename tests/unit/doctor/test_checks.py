@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 import pytest
 
-from metasched.doctor.checks import cache, calibration, clock, instruction_sets, neighbours, processor, threads
+from metasched.doctor.checks import (
+    cache,
+    calibration,
+    clock,
+    instruction_sets,
+    neighbours,
+    packages,
+    processor,
+    threads,
+)
 from metasched.doctor.examination import CHECKS, examine
 from metasched.doctor.examined import Examined
 from metasched.doctor.finding import Finding, Standing
@@ -34,6 +43,26 @@ def test_every_check_finds_something_here() -> None:
     assert {name.replace(" ", "_") for name in found} == set(CHECKS.names())
     assert all(finding.found and finding.to_json()["state"] == finding.state.value for finding in found.values())
     assert all(finding.remedy for finding in found.values() if finding.state is Standing.PROBLEM)
+
+
+def test_parts_of_packages_in_groups_that_nothing_reads_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = packages.check(Examined(HERE)).facts["parts"]
+    assert isinstance(before, list)
+    installed = tmp_path / "toy-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[console_scripts]\ntoy = toy:main\n[metasched.rules]\nlanes = toy:a\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = packages.check(Examined(HERE))
+    assert found.state is Standing.GOOD
+    assert found.facts["parts"] == sorted([*before, "metasched.rules: lanes (toy)"])
+    (installed / "entry_points.txt").write_text("[metasched.rule]\nrows = toy:b\n")
+    found = packages.check(Examined(HERE))
+    assert found.state is Standing.NOTE
+    assert found.found == "`rows` of toy is in the group `metasched.rule`, which nothing reads"
+    assert "`metasched.rules`" in found.remedy
 
 
 def test_the_processor_has_its_name(tmp_path: Path) -> None:

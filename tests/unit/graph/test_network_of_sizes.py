@@ -214,6 +214,14 @@ def test_a_step_that_helps_is_said_and_no_other() -> None:
     assert not refused.value.hint
 
 
+def test_a_model_that_was_exported_for_one_size_has_the_smallest_and_not_the_largest() -> None:
+    text = """<ir_version: 10, opset_import: ["": 22]>
+    m (float[n, 4] x) => (y) <float[3, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> { y = Add(x, w) }"""
+    with pytest.raises(ms.RefusedModel, match=r"has the sizes n=1, and not n=8: its exporter") as refused:
+        ms.load_onnx(onnx.parser.parse_model(text), n=(1, 8))
+    assert "do not broadcast" in str(refused.value)
+
+
 def test_outputs_of_a_model_of_one_size_are_of_unknown_sizes() -> None:
     text = """<ir_version: 10, opset_import: ["": 22]>
     m (float[n, 4] x) => (y) <int64[2] s = {8, 2}> { y = Reshape(x, s) }"""

@@ -23,7 +23,7 @@ def _square(trace: ArrayTrace, a: Any) -> Any:
     x = _matrices(trace, a)
     if x.shape[-1] != x.shape[-2]:
         raise Unsupported(f"matrices are square, and these are of {x.shape}")
-    _require_few_steps(x.shape[-1])
+    require_few_steps(x.shape[-1])
     return x
 
 
@@ -34,7 +34,8 @@ def _matrices(trace: ArrayTrace, a: Any) -> Any:
     return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
-def _require_few_steps(steps: int) -> int:
+def require_few_steps(steps: int) -> int:
+    """A number of steps after one another. Raises Unsupported for many."""
     if steps > _MOST_STEPS:
         raise Unsupported(
             f"elimination of {steps} equations or columns is as many steps after one another, "
@@ -44,10 +45,10 @@ def _require_few_steps(steps: int) -> int:
     return steps
 
 
-def _gauss_jordan(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
+def gauss_jordan(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
     """The columns behind a square matrix, solved for (Gauss and Jordan), and the pivots with the signs of the swaps.
 
-    The pivot of each step is the largest element below, as in LAPACK's `getrf`.
+    The pivot of each step is the largest element below, as in LAPACK's `getrf`. Where it is zero, so is what is below.
     """
     rows, pivots = np.arange(equations), []
     for step in range(equations):
@@ -57,7 +58,8 @@ def _gauss_jordan(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
         swapped = np.take_along_axis(matrix, np.where(rows == place, step, rows)[..., None], axis=-2)
         own = pivot[..., step : step + 1]
         pivots.append(np.where(place == step, 1.0, -1.0).astype(matrix.dtype) * own[..., 0])
-        rest = swapped - swapped[..., step : step + 1] / own * pivot
+        factors = np.where(own == 0, 0.0, swapped[..., step : step + 1] / own).astype(matrix.dtype)
+        rest = swapped - factors * pivot
         matrix = np.where((rows == step)[:, None], pivot / own, rest)
     return matrix[..., equations:], pivots
 
@@ -65,12 +67,17 @@ def _gauss_jordan(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
 @traces("linalg.solve")
 def solve(trace: ArrayTrace, a: Any, b: Any) -> Any:
     x, right = _square(trace, a), trace.array(trace.value(b))
-    kind = np.result_type(x.dtype, right.dtype)
-    columns = right[:, None] if right.ndim == 1 else right
+    found, _ = solve_columns(x, right[:, None] if right.ndim == 1 else right)
+    return found[..., 0] if right.ndim == 1 else found
+
+
+def solve_columns(x: Any, columns: Any) -> tuple[Any, list[Any]]:
+    """What square matrices times give columns, and the pivots. Raises Unsupported for many equations."""
+    require_few_steps(x.shape[-1])
+    kind = np.result_type(x.dtype, columns.dtype)
     batch = np.broadcast_shapes(x.shape[:-2], columns.shape[:-2])
     parts = [np.broadcast_to(part, (*batch, *part.shape[-2:])).astype(kind) for part in (x, columns)]
-    found, _ = _gauss_jordan(np.concatenate(parts, axis=-1), x.shape[-1])
-    return found[..., 0] if right.ndim == 1 else found
+    return gauss_jordan(np.concatenate(parts, axis=-1), x.shape[-1])
 
 
 @traces("linalg.inv")
@@ -82,7 +89,7 @@ def inverse(trace: ArrayTrace, a: Any) -> Any:
 @traces("linalg.det")
 def determinant(trace: ArrayTrace, a: Any) -> Any:
     x = _square(trace, a)
-    _, pivots = _gauss_jordan(x, x.shape[-1])
+    _, pivots = gauss_jordan(x, x.shape[-1])
     found = pivots[0]
     for pivot in pivots[1:]:
         found = found * pivot
@@ -99,7 +106,7 @@ class SignAndLog(NamedTuple):
 @traces("linalg.slogdet")
 def sign_and_log_of_determinant(trace: ArrayTrace, a: Any) -> SignAndLog:
     x = _square(trace, a)
-    _, pivots = _gauss_jordan(x, x.shape[-1])
+    _, pivots = gauss_jordan(x, x.shape[-1])
     every = np.concatenate(pivots, axis=-1)
     return SignAndLog(np.prod(np.sign(every), axis=-1), np.sum(np.log(np.abs(every)), axis=-1))
 
@@ -107,13 +114,22 @@ def sign_and_log_of_determinant(trace: ArrayTrace, a: Any) -> SignAndLog:
 @traces("linalg.cholesky")
 def cholesky(trace: ArrayTrace, a: Any, /, *, upper: bool = False) -> Any:
     x = _square(trace, a)
-    rows, columns = np.arange(x.shape[-1]), []
+    found, _ = cholesky_factor(np.swapaxes(x, -1, -2) if upper else x)
+    return np.swapaxes(found, -1, -2) if upper else found
+
+
+def cholesky_factor(x: Any) -> tuple[Any, list[Any]]:
+    """The lower factor of matrices of which the lower triangle is read, and the pivots, whose roots are its diagonal.
+
+    Raises Unsupported for many columns.
+    """
+    rows, columns, pivots = np.arange(require_few_steps(x.shape[-1])), [], []
     for step in range(x.shape[-1]):
-        column = x[..., step] / np.sqrt(x[..., step : step + 1, step])
-        column = np.where(rows >= step, column, 0.0).astype(x.dtype)
+        pivots.append(x[..., step : step + 1, step])
+        column = np.where(rows >= step, x[..., step] / np.sqrt(pivots[-1]), 0.0).astype(x.dtype)
         columns.append(column)
         x = x - column[..., :, None] * column[..., None, :]
-    return np.stack(columns, axis=-2 if upper else -1)
+    return np.stack(columns, axis=-1), pivots
 
 
 class OrthogonalFactors(NamedTuple):
@@ -130,7 +146,7 @@ def orthogonal_factors(trace: ArrayTrace, a: Any, mode: str = "reduced") -> Any:
         raise Unsupported(f"mode={mode!r}: reduced, complete and r can be traced")
     x = _matrices(trace, a)
     height, width = x.shape[-2:]
-    steps = _require_few_steps(min(height, width))
+    steps = require_few_steps(min(height, width))
     q = np.broadcast_to(np.eye(height, dtype=x.dtype), (*x.shape[:-1], height))
     for step in range(steps):
         v, scale = _reflection(x, step)

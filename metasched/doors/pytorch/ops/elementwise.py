@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from metasched.doors import gamma_functions
 from metasched.doors.pytorch.registry import AtenOperator, aten
 from metasched.doors.pytorch.site import AtenSite, wrap_number
 from metasched.dtypes import DType
@@ -24,13 +25,13 @@ _EXPRESSIONS = {
     "sigmoid": "sigmoid({0})",
     "silu": "{0} * sigmoid({0})",
 }
-# NumPy's ufuncs of the same meaning, computed in the type of the result.
+# NumPy's and SciPy's ufuncs of the same meaning, computed in the type of the result.
 _UFUNCS = {
     "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-    "atanh": "arctanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
-    "floor": "floor", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2", "neg": "negative",
-    "reciprocal": "reciprocal", "round": "rint", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
-    "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "atanh": "arctanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "digamma": "psi", "exp": "exp", "exp2": "exp2",
+    "expm1": "expm1", "floor": "floor", "lgamma": "gammaln", "log": "log", "log10": "log10", "log1p": "log1p",
+    "log2": "log2", "neg": "negative", "reciprocal": "reciprocal", "round": "rint", "sin": "sin", "sinh": "sinh",
+    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 _BINARY = {
     "atan2": "arctan2", "copysign.Scalar": "copysign", "copysign.Tensor": "copysign", "fmax": "fmax", "fmin": "fmin",
@@ -101,6 +102,11 @@ def round_to(site: AtenSite, x: GraphValue, *, decimals: int) -> GraphValue:
     return site.expression(
         f"rint({{0}} * {scale}) / {scale}" if decimals > 0 else f"rint({{0}} / {scale}) * {scale}", x
     )
+
+
+@aten("erfinv")
+def inverse_error_function(site: AtenSite, x: GraphValue) -> GraphValue:
+    return site.value(gamma_functions.inverse_error_function(site.nodes, site.value(x, DType.F64)), site.result)
 
 
 @aten("add.Tensor", "add.Scalar")

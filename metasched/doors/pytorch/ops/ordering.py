@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from metasched.doors.ordered import search, sort_along, sum_by_place
+from metasched.doors.ordered import search, sort_along
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.merged_blocks import SortOrder
 from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scan_axis
@@ -55,6 +54,54 @@ def median_along(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False)
 def kth_value(site: AtenSite, x: GraphValue, k: int, dim: int = -1, keepdim: bool = False) -> Values:
     found = _select_rank(site, x, site.axis(dim, x.rank), k - 1, nan=False)
     return tuple(site.nodes.view(value, site.shape) for value in found)
+
+
+@aten("nanmedian")
+def median_of_numbers(site: AtenSite, x: GraphValue) -> GraphValue:
+    flat = site.nodes.view(x, (x.type.size,))
+    return site.nodes.view(_middle_number(site, flat, 0)[0], ())
+
+
+@aten("nanmedian.dim")
+@along_rows
+def median_of_numbers_along(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> Values:
+    found = _middle_number(site, x, site.axis(dim, x.rank))
+    return tuple(site.nodes.view(value, site.shape) for value in found)
+
+
+def _middle_number(site: AtenSite, x: GraphValue, axis: int) -> tuple[GraphValue, GraphValue]:
+    """The lower median of each row without its NaN, which is NaN where there is nothing else, and where it is."""
+    values, places = sort_along(site.nodes, x, axis)
+    counts = site.nodes.expression("IsNumber", "(1 if {0} == {0} else 0)", [x], [x.type.dtype], DType.I64)
+    count = site.call("ReduceSum", counts, axes=(axis,), keepdims=1)
+    rank = site.nodes.expression("Rank", "max({0} - 1, 0) // 2", [count], [DType.I64], DType.I64)
+    found, place = (site.call("GatherElements", part, rank, axis=axis) for part in (values, places))
+    return found, place
+
+
+@aten("mode")
+@along_rows
+def most_frequent(site: AtenSite, x: GraphValue, dim: int = -1, keepdim: bool = False) -> Values:
+    """The least of the values that are there most often, and the last place of it; each NaN is by itself."""
+    axis, last, dtype = site.axis(dim, x.rank), x.rank - 1, x.type.dtype
+    order = [*(n for n in range(x.rank) if n != axis), axis]
+    rows = site.nodes.cast(site.call("Transpose", x, perm=order), DType.U8 if dtype.is_bool else dtype)
+    values, places = sort_along(site.nodes, rows, last)
+    begin, end = (search(site.nodes, values, values, right=right) for right in (False, True))
+    text = "({1} - {0} if {2} == {2} else 1)"
+    counts = site.nodes.expression(
+        "Count", text, [begin, end, values], [DType.I64, DType.I64, values.type.dtype], DType.I64
+    )
+    first = site.call("ArgMax", counts, axis=last, keepdims=1)
+    behind = site.nodes.expression(
+        "Last",
+        "{0} + {1} - 1",
+        [first, site.call("ReduceMax", counts, axes=(last,), keepdims=1)],
+        [DType.I64] * 2,
+        DType.I64,
+    )
+    found, place = (site.call("GatherElements", part, behind, axis=last) for part in (values, places))
+    return site.nodes.view(site.nodes.cast(found, dtype), site.shape), site.nodes.view(place, site.shape)
 
 
 def _select_rank(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -> tuple[GraphValue, GraphValue]:
@@ -110,17 +157,3 @@ def bucketize(
     site: AtenSite, x: GraphValue, boundaries: GraphValue, *, out_int32: bool = False, right: bool = False
 ) -> GraphValue:
     return search_sorted(site, boundaries, x, right=right)
-
-
-@aten("histc")
-def histogram(site: AtenSite, x: GraphValue, bins: int = 100, min: float = 0, max: float = 0) -> GraphValue:  # noqa: A002
-    """Elements that are outside count nowhere."""
-    if min >= max:
-        raise Unsupported("its bounds are those of the data")
-    flat = site.nodes.view(x, (x.type.size,))
-    dtype = x.type.dtype
-    width = f"({{0}} - {min!r}) * {bins / (max - min)!r}"
-    text = f"(i64(min({width}, {bins - 1}.0)) if {{0}} >= {min!r} and {{0}} <= {max!r} else i64({bins}))"
-    text = text.replace(f"- {min!r}", f"- ({min!r})").replace(f">= {min!r}", f">= ({min!r})")
-    places = site.nodes.expression("Bin", text, [flat], [dtype], DType.I64)
-    return sum_by_place(site.nodes, places, site.nodes.constant("one", np.ones(1, dtype.numpy)), bins)

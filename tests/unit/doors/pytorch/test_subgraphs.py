@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from metasched.doors.pytorch import backend
+from metasched.doors.pytorch import backend, compiled, subgraphs
 from metasched.doors.pytorch.backend import TorchBackend
 from metasched.support.imports import imports
 from tests.support.torch_models import ReferenceNetwork
@@ -55,8 +55,7 @@ def all_supported(x: Any) -> Any:
 
 
 def refused_before(x: Any) -> Any:
-    values, _ = torch.mode(x)
-    return values.exp() + x[:, 0], x.sin()
+    return torch.i0(x)[:, 0].exp() + x[:, 0], x.sin()
 
 
 @pytest.mark.parametrize("model", [all_supported, refused_before])
@@ -82,3 +81,17 @@ def test_parts_are_made_without_a_search_for_cycles(monkeypatch: pytest.MonkeyPa
         torch.compile(all_supported, backend=TorchBackend(), dynamic=False)(torch.randn(3, 4))
     assert searched == [False]
     assert gc.isenabled()
+
+
+def test_parts_are_called_with_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    real = subgraphs.partition_graph
+    monkeypatch.setattr(compiled, "partition_graph", lambda *given: made.append(real(*given)) or made[-1])
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend=TorchBackend(), dynamic=False)(x), model(x))
+    (graph,) = (each.run.__self__.graph for each in made)
+    (call,) = (node for node in graph.nodes if node.op == "call_module")
+    assert len(call.args) == 1  # weights are constants of the network
+    assert not [node for node in graph.nodes if node.op == "get_attr"]

@@ -108,6 +108,24 @@ def test_keys_whose_tokens_lie_side_by_side_are_updated_where_they_lie(count: in
     assert any(isinstance(node, InPlace) for node in net.optimised.nodes)
 
 
+@pytest.mark.parametrize("count", [1, (1, 2)])
+def test_caches_whose_lengths_have_names_of_their_own_are_states(count: int | tuple[int, int]) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        m (float[p, 4] a, float[p2, 4] b, float[n, 4] x) => (float[q, 4] a2, float[q2, 4] b2, float[n, 4] y) {
+            a2 = Concat<axis = 0>(a, x)
+            b2 = Concat<axis = 0>(b, x)
+            scores = Einsum<equation = "nk,pk->np">(x, a2)
+            y = MatMul(scores, b2)
+        }"""
+    )
+    net = ms.load_onnx(model, n=count, p=ms.GrowingSize(8), p2="p")
+    assert list(net.state) == ["a", "b"]
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for n in range(3):
+        np.testing.assert_allclose(net(x[n : n + 1], p=n), x[n] @ x[: n + 1].T @ x[: n + 1] * np.ones((1, 1)))
+
+
 def test_what_lies_behind_means_nothing(grown: ms.NetworkOfSizes) -> None:
     first = decoded(grown, [3, 1])
     for cache in grown.state.values():

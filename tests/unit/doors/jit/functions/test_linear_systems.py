@@ -28,7 +28,14 @@ def test_of_several_matrices() -> None:
     check(lambda a: (np.linalg.inv(a), np.linalg.det(a), np.linalg.solve(a, a[0, :, :2])), MANY, tolerance=1e-4)
 
 
+def test_determinants_of_singular_matrices_are_zero() -> None:
+    for singular in (np.zeros((3, 3)), np.ones((4, 4)), np.diag([1.0, 0.0, 2.0])):
+        check(lambda a: (np.linalg.det(a), *np.linalg.slogdet(a)), singular)
+    assert not np.isfinite(ms.jit(np.linalg.inv)(np.ones((3, 3)))).all()
+
+
 def test_roots_of_matrices() -> None:
+    check(lambda a: np.linalg.cholesky(a @ a.T + np.eye(4), upper=True), A, tolerance=1e-12)
     check(lambda a: np.linalg.cholesky(a @ a.T + np.eye(4)), A, tolerance=1e-12)
     check(lambda a: np.linalg.cholesky(a @ a.swapaxes(1, 2) + np.eye(3, dtype=np.float32)), MANY, tolerance=1e-4)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.torch_models import run, run_whole
+from tests.support.torch_models import run_whole
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
@@ -25,7 +25,7 @@ CASES: dict[str, Any] = {
         torch.searchsorted(EDGES, x, out_int32=True),
         torch.searchsorted(x[1:].sort(1)[0], x[1:, :2] * 1),
     ),
-    "histogram": lambda x: x[1:].histc(4, -1.5, 1),
+    "numbers": lambda x: (x.nanmedian(), *x.nanmedian(1), *x.nanmedian(0, keepdim=True)),
 }
 
 
@@ -37,8 +37,12 @@ def test_order_is_pytorchs(name: str) -> None:
     run_whole(CASES[name], x)
 
 
-def test_bounds_that_are_data_are_pytorchs() -> None:
-    refused = run(lambda x: x.histc(4) * 2, torch.randn(5)).reports[0].refused
-    assert [(operator.name, operator.reason) for operator in refused] == [
-        ("aten.histc", "its bounds are those of the data")
-    ]
+@pytest.mark.parametrize("dim", [0, 1])
+def test_most_frequent_elements(dim: int) -> None:
+    run_whole(lambda x: x.mode(dim), torch.randint(0, 3, (7, 9)))
+    run_whole(lambda x: (x > 0).mode(dim, keepdim=True), torch.randn(5, 4))
+    run_whole(lambda x: x.mode(1).values, torch.tensor([[1.0, torch.nan, torch.nan, 1, 2], [torch.nan] * 5]))
+
+
+def test_medians_of_rows_without_numbers() -> None:
+    run_whole(lambda x: x.nanmedian(1).values, torch.full((2, 3), torch.nan))
