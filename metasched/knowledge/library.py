@@ -20,6 +20,7 @@ from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
 from metasched.knowledge.joined_indices import JoinedIndices
+from metasched.knowledge.narrow_elements import kind_in_wide_elements
 from metasched.knowledge.single_images import drop_batch, kind_without_batch
 from metasched.lang.instructions import Decision
 from metasched.schedule.tensor import intrinsics
@@ -146,13 +147,20 @@ class Knowledge:
         vectors have another shape, and would be ranked by estimates alone.
         """
         cpu = cpu_of(target)
+        wide = kind_in_wide_elements(anchor.kind)
+        finite = self._finite_neighbours(anchor, cpu)
+        if not finite and wide is not None:
+            finite = self._finite_neighbours(replace(anchor, kind=wide), cpu)
+        own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
+        return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))
+
+    def _finite_neighbours(self, anchor: Anchor, cpu: Cpu) -> list[Neighbour]:
+        """The neighbours of an anchor among the entries of its kind, and of the kind with fewer indices."""
         found = list(self._exact_neighbours(anchor, cpu))
         joined = JoinedIndices.of(anchor)
         if joined is not None:
             found += [replace(n, entry=joined.spread(n.entry)) for n in self._exact_neighbours(joined.joined, cpu)]
-        finite = [n for n in found if n.distance < float("inf")]
-        own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
-        return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))
+        return [n for n in found if n.distance < float("inf")]
 
 
 NONE = "none"

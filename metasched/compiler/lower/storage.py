@@ -35,7 +35,7 @@ from metasched.ir.integers.affine import (
 )
 from metasched.ir.integers.data import depends_on_data
 from metasched.ir.integers.ranges import region
-from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
+from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope, Var
 from metasched.ir.pitch import span
 from metasched.ir.rolling import storage_loops
 from metasched.support.data_classes import dataclass
@@ -146,7 +146,8 @@ def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) ->
             found = accesses(stmt)
         laid_out = lay_out_in_registers(full, [(a.indices, a.loops_inside(owner)) for a in found[buffer.name]], target)
         if laid_out is not None and laid_out[1] <= budget.remaining_registers(owner):
-            storage = laid_out[0]
+            spare = _has_spare_lanes(stmt, laid_out[0], owner)
+            storage = replace(laid_out[0], spare_lanes=spare)
             budget.take_registers(owner, laid_out[1])
         elif buffer.scope is Scope.REGISTER:
             why = "its indices are not constant" if laid_out is None else f"it takes {laid_out[1]} vector registers"
@@ -320,6 +321,29 @@ def _index_values(index: Expr, inside: Inside) -> frozenset[int] | None:
             return None
         found = {at + step * n for at in found for n in range(inside[name].extent)}
     return None if found is None else frozenset(found)
+
+
+def _has_spare_lanes(stmt: NestStmt, storage: Storage, owner: Path) -> bool:
+    """Whether all that writes a register array writes the same part of its rows, each a vector loop from their start:
+    then nothing reads what is behind.
+
+    A store that had to keep the lanes behind would have them carried from one iteration of the owner to the next.
+    """
+    outside = {loop.var for loop in owner}
+    parts = set[tuple[int, frozenset[Expr]]]()
+    for path, assign in assigns(stmt):
+        if storage.name not in assign.written:
+            continue
+        indices = array_indices(storage, assign.written[storage.name])
+        loop = next((loop for loop in path if loop.is_vector), None)
+        if loop is None or indices[-1:] != (Var(loop.var),):
+            return False
+        own = [guard for guard in (*assign.guards, *assign.wanted) if loop.var in free_vars(guard)]
+        if not free_vars_of(own) <= {loop.var, *outside} or any(map(depends_on_data, own)):
+            return False
+        place = {loop.var: Var("lane")}
+        parts.add((loop.extent, frozenset(simplify(substitute(guard, place)) for guard in own)))
+    return len(parts) == 1
 
 
 def _vector_dimension(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from itertools import pairwise
 
+from metasched.graph.fusion.canonical import simplify_stages
 from metasched.graph.fusion.expressions import map_reads, reads, substitute_names
 from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
@@ -60,14 +61,16 @@ def _units_between(shape: tuple[int, ...]) -> set[int]:
 
 
 def _drop_computed(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
-    """Without dimensions of one element of what stages compute, and the indices along them."""
+    """Without dimensions of one element of what stages compute, and the indices along them: of `h + r`, `r` stays."""
+    if not any(dropped.values()):
+        return stages
     out = []
     for stage in stages.stages:
         gone = dropped.get(stage.buffer, set())
         zeros = {axis.name: IntLit(0) for dim, axis in enumerate(stage.axes) if dim in gone}
         kept = tuple(axis for dim, axis in enumerate(stage.axes) if dim not in gone)
         out.append(replace(stage, axes=kept, value=substitute_names(stage.value, zeros)))
-    return _drop_dimensions(replace(stages, stages=tuple(out)), dropped)
+    return simplify_stages(_drop_dimensions(replace(stages, stages=tuple(out)), dropped))
 
 
 def _drop_unit_dimensions(stages: Stages) -> Stages:

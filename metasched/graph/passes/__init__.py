@@ -20,6 +20,7 @@ Its files, in reading order:
 - `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
 - `side_by_side`: Products of one value with several weights are one product
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
+- `wide_factors`: Values of f16 that products read many times are kept in f32 between kernels
 - `strips`: Reductions with a large result between them are joined, to be computed in strips
 - `dimensions`: Dimensions that a program always uses together become one
 - `parts`: What joins or divides values computes nothing: values lie in the memory of others

@@ -13,7 +13,7 @@ from metasched.graph.layouts.viewed_nodes import ViewedNodes
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
 
-@graph_pass(after=("bf16", "strips"))
+@graph_pass(after=("wide_factors", "strips"))
 def dimensions(graph: Graph, _: PassContext) -> Graph:
     """Dimensions that a program always uses together become one."""
     made = ViewedNodes(graph)

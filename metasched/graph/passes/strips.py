@@ -34,7 +34,7 @@ _MOST_PRODUCTS = 64
 _ABOUT = 2
 
 
-@graph_pass(after=("scales_into_weights",))
+@graph_pass(after=("scales_into_weights", "wide_factors"))
 def strips(graph: Graph, context: PassContext) -> Graph:
     """Reductions with a large result between them are joined, to be computed in strips."""
     return _Joining(graph, context).run()

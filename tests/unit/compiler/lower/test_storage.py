@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import metasched as ms
 from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower import lower
 from metasched.compiler.lower.nest import Many, NestLoop
 from metasched.compiler.lower.storage import Budget, Storage, array_indices, lay_out_in_registers, shrink_to_use
 from metasched.dtypes import DType
-from metasched.ir.integers.affine import ZERO
+from metasched.ir.integers.affine import ZERO, as_int
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
+from metasched.reference.execution import reference
+from metasched.target import Target
 from tests.support.targets import AVX512
 
 NOTHING = Many(())
@@ -127,3 +132,46 @@ def test_registers_count_where_their_loops_are_around_or_inside() -> None:
 
 def test_an_array_without_dimensions_is_one_element() -> None:
     assert storage().size == 1
+
+
+# --- registers of rows that are not whole vectors
+
+FOLLOWED = """
+program followed[M=7, N=37, K=5](A: f32[M, K], B: f32[K, N]) -> Y: f32[M, N]:
+    T: f32[M, N]
+    T[i, j] = sum[k](A[i, k] * B[k, j])
+    Y[i, j] = T[i, j] * 2.0
+"""
+TRIANGLE = """
+program triangle[M=7, N=37](A: f32[M, N], B: f32[N]) -> Y: f32[M, N]:
+    T: f32[M, N]
+    T[i, j] = sum[k < N](A[i, k] * B[j] if j <= k else 0.0)
+    Y[i, j] = T[i, j] * 2.0
+"""
+
+
+def in_tiles(text: str) -> ms.Schedule:
+    """A sum in tiles of 4 by 16 in registers, which what follows it reads there."""
+    schedule = ms.Schedule(ms.parse_program(text))
+    block = schedule.get_block("T")
+    i, j, k = schedule.get_loops(block)
+    (i0, i1), (j0, j1) = schedule.split(i, [None, 4]), schedule.split(j, [None, 16])
+    schedule.reorder(i0, j0, k, i1, j1)
+    schedule.reverse_compute_at(schedule.get_block("Y"), j0)
+    for name in ("T", "Y"):
+        schedule.vectorize(schedule.get_loops(schedule.get_block(name))[-1], lanes=16)
+        schedule.annotate(schedule.get_block(name), "unroll_limit", 64)
+    return schedule
+
+
+@pytest.mark.parametrize("text", [FOLLOWED, TRIANGLE])
+def test_registers_of_partial_rows_are_written_as_whole_vectors(text: str) -> None:
+    """Lanes that had to be kept would be carried from tile to tile, and sums spilled to make room for them."""
+    schedule, target = in_tiles(text), Target.detect()
+    (sums,) = (array for array in lower(schedule.func, target).arrays if array.name == "T")
+    assert (sums.kind, sums.spare_lanes) == (ArrayKind.REGISTER, True)
+    rng = np.random.default_rng(0)
+    shapes = [[as_int(extent) for extent in buffer.shape] for buffer in schedule.func.inputs]
+    given = [rng.random(shape, np.float32) for shape in shapes]
+    found = ms.compile(ms.parse_program(text), trace=schedule.trace, target=target)(*given)
+    assert np.allclose(found, reference(ms.parse_program(text))(*given), rtol=1e-5)

@@ -13,6 +13,12 @@ program p(A: f32[1, 16, 1, 1], const B: f32[16, 24], const C: f32[24]) -> Y: f32
     T[n, h, w, o] = sum[c](A[n, c, h, w] * B[c, o])
     Y[n, o] = max(T[n, 0, 0, o] + C[o], 0)
 """
+OF_THE_WHOLE_IMAGE = """
+program p(A: f32[1, 3, 5, 16], const B: f32[3, 5, 16, 24], const C: f32[24]) -> Y: f32[1, 24]:
+    T: f32[1, 1, 1, 24]
+    T[n, h, w, o] = sum[r < 3, s < 5, c < 16](A[n, h + r, w + s, c] * B[r, s, c, o])
+    Y[n, o] = max(T[n, 0, 0, o] + C[o], 0)
+"""
 OF_NORMALISED_ROWS = """
 program p(A: f32[1, 4, 1, 16]) -> Y: f32[1, 4, 1, 16]:
     T: f32[1, 4, 1, 1]
@@ -34,6 +40,14 @@ def test_a_convolution_of_an_image_of_one_pixel_is_a_product_of_one_row() -> Non
     assert made.types["T"].shape == (1, 24)
     assert made.types["A"].shape == (1, 16)
     assert [len(read.indices) for read in reads(made.stages[0].value)] == [2, 2]
+
+
+def test_a_convolution_whose_window_is_the_whole_image_is_a_product_of_one_row() -> None:
+    form = stages_of(parse_program(OF_THE_WHOLE_IMAGE))
+    assert form is not None
+    made = join_dimensions(form)
+    assert (made.types["A"].shape, made.types["B"].shape) == ((1, 240), (240, 24))
+    assert made.types["T"].shape == (1, 24)
 
 
 def test_rows_that_are_normalised_keep_a_dimension_for_their_sums() -> None:
