@@ -298,7 +298,7 @@ def pytorch_page() -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return textwrap.fill(", ".join(f"`{name}`" for name in names), 130)
+    return textwrap.fill(", ".join(f"`{name}`" for name in names), 120)
 
 
 def _ulp(error: float) -> str:
