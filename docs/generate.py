@@ -270,13 +270,13 @@ def compiler_page() -> str:
 def _far_from_its_shape() -> str:
     """When a guess looks beyond what is known, from its thresholds."""
     sentences = (
-        f"Where its arithmetic and what has to be moved would take less than {guess.ROOM_OF_EXPERT:g} of its estimated "
-        f"time ({guess.ROOM_OF_NEIGHBOUR:.2f} for what was found for a neighbour, never where one is near), and a call "
-        f"takes {guess.WORTH_LOOKING_CYCLES:,.0f} cycles or more (some {guess.WORTH_LOOKING_CYCLES / 3000:.0f} us), "
-        "the space of the rules is looked at as well, and its favourite is taken if the cost model expects it to take "
-        f"less than {guess.BETTER_RATIO} of the time."
+        f"The space of the rules is looked at as well if a call takes {guess.WORTH_LOOKING_CYCLES:,.0f} cycles or more "
+        f"(some {guess.WORTH_LOOKING_CYCLES / 3000:.0f} us), and the trace's arithmetic and what has to be moved would "
+        f"take less than {guess.ROOM_OF_EXPERT:g} of its estimated time ({guess.ROOM_OF_NEIGHBOUR:.2f} for what was "
+        "found for a neighbour, never where one is near). The favourite there is taken if the cost model expects it to "
+        f"take less than {guess.BETTER_RATIO} of the time."
     )
-    return f"\n{textwrap.indent(textwrap.fill(sentences, 150), '  ')}\n  "
+    return f"\n{textwrap.indent(textwrap.fill(sentences, 118), '  ')}\n  "
 
 
 def language_page() -> str:
@@ -298,7 +298,7 @@ def pytorch_page() -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return textwrap.fill(", ".join(f"`{name}`" for name in names), 130)
+    return textwrap.fill(", ".join(f"`{name}`" for name in names), 120)
 
 
 def _ulp(error: float) -> str:

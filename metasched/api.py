@@ -268,9 +268,11 @@ def compile(  # noqa: A001
     policy: Policy = Policy.STRICT,
     inputs: Inputs | None = None,
 ) -> Kernel[TuningReport] | Kernel[Repairs] | Kernel[Record] | Kernel[Guess]:
-    """A kernel without measuring: of a trace, of the best one in a database, or the best guess; or of a few trials.
+    """A kernel: of a trace, of the best record in a database, of a few trials, or of the best guess.
 
-        kernel = ms.compile(prog, trials=16)
+        kernel = ms.compile(prog)  # a guess: nothing is measured
+        kernel = ms.compile(prog, trials=16)  # some seconds of measuring
+        y = kernel(x)
 
     Args:
         program: what to compute.
@@ -395,15 +397,24 @@ def guess(
     knowledge: KnowledgeLike = None,
     seed: int = 0,
 ) -> Trace:
-    """The best guess, which measures nothing.
+    """The trace of the best guess: a schedule that is chosen without measuring.
 
         >>> ms.guess(prog, rules="vectorize")
         <trace of bias_gelu[M=4, N=8, T=f32, ACC=f32]: ...>
 
-    The cost model compares what was found for the nearest sizes of the same kind, carried over, an expert's trace,
-    where the program is an operator of the library (under any names), and, where that may gain enough, the trace that
-    it likes best of the default rules' space. Where `rules` are given, it is what the model likes best of theirs.
-    `allow` and `knowledge` are as of `tune`.
+    The cost model compares three:
+
+    - what was found for the nearest sizes of the same kind, carried over;
+    - an expert's trace, where the program is an operator of the library (under any names);
+    - where that may gain enough, the trace that it likes best of the default rules' space.
+
+    Args:
+        program: what to compute.
+        rules: choose in the space of these rules instead.
+        target: the CPU that the schedule is for; by default this one.
+        allow: what results may differ by, as of `tune`.
+        knowledge: what was found for other sizes, as of `tune`.
+        seed: of the candidates that are looked at; an integer from 0 to 2**63 - 1.
     """
     require_program(program)
     where, seed = _target(target), seed_of(seed)

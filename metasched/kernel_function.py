@@ -92,6 +92,11 @@ class _Compiled:
 class KernelFunction:
     """What `ms.kernel` makes: a function that has a compiled kernel for each combination of shapes and types.
 
+        f = ms.kernel("C[i, j] = sum[k](A[i, k] * B[k, j])")
+        C = f(A, B)  # by position or by name; `out=C` writes into an array that is given
+        f.tune(A, B, trials=64)  # for these shapes and types
+        f.kernel_for(A, B)  # the kernel itself
+
     The first call with such a combination compiles, while other threads that need the same one wait; later calls run at
     once, side by side.
     """

@@ -48,10 +48,11 @@ class Refusal:
 
 
 class RefusedModel(NetworkError):
-    """A model with nodes that cannot be expressed in the language; `refusals` has all of them.
+    """A model with nodes that cannot be expressed in the language.
 
-    `note` is what is to be known besides, such as why the model was not converted to a newer operator set. It is raised
-    from the first error that a node came to, if any did.
+    `refusals` has all of them: each with the node, its types and the reason. A note in the message says what is to be
+    known besides, such as why the model was not converted to a newer operator set. The error is raised from the first
+    one that a node came to, if any did.
     """
 
     def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "", *, hint: str = "") -> None:

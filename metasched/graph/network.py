@@ -59,7 +59,12 @@ from metasched.target import Target
 
 
 class Network(NetworkBase):
-    """A model with all sizes bound: `net(x)` runs it.
+    """A model with all sizes bound, as `ms.load_onnx` gives it: `net(x)` runs it.
+
+        net = ms.load_onnx("m.onnx", batch=1)
+        y = net(x)
+        net.tune(budget=600)  # seconds; from then on net(x) runs the best that was found
+        print(net.profile(x))
 
     Inputs are NumPy arrays of the network's types (see `inputs`), by position or by name, or arrays of other libraries
     in the CPU's memory; a contiguous copy is made where one is not. Results are new NumPy arrays, a tuple where there

@@ -299,7 +299,11 @@ class IterKind(Enum):
 
 
 class LoopKind(Enum):
-    """How the iterations of a loop are run."""
+    """How the iterations of a loop are run.
+
+    SERIAL: one after another. PARALLEL: on several threads. VECTORIZED: in the lanes of a vector. UNROLLED: as code of
+    their own. SCATTERED: only the one that data says has a term. CARRIED: each goes on from the one before.
+    """
 
     __hash__ = object.__hash__
 

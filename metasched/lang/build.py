@@ -51,19 +51,46 @@ __all__ = [
 
 
 def param(name: str, default: int) -> Parameter:
-    """A parameter of the program: a size with a default."""
+    """A parameter of a program: a size that is set when the program is loaded, with a default.
+
+        >>> N = ms.param("N", 8)
+        >>> A = ms.placeholder("A", (N,))
+        >>> print(ms.program("twice", [A], [ms.compute("B", (N,), lambda i: 2 * A[i])]))
+        program twice[N=8](A: f32[N]) -> B: f32[N]:
+            B[i] = 2 * A[i]
+
+    In a program's text it stands in brackets after the program's name, and `load_program(path, N=16)` sets it.
+    """
     return Parameter(name, default)
 
 
 def let(name: str, value: ValueLike) -> Size:
-    """A named size."""
+    """A named size, which is computed from parameters and other sizes.
+
+        >>> N = ms.param("N", 8)
+        >>> H, A = ms.let("H", N // 2), ms.placeholder("A", (N,))
+        >>> print(ms.program("halves", [A], [ms.compute("B", (H,), lambda i: A[2 * i])]))
+        program halves[N=8](A: f32[N]) -> B: f32[H]:
+            let H = N // 2
+            B[i] = A[2 * i]
+
+    Shapes and indices may use it.
+    """
     lifted = lift(value)
     _require_small(lifted, name)
     return Size(name, lifted)
 
 
 def scalar(name: str, dtype: str | DType = DType.F32) -> ScalarArgument:
-    """A scalar argument."""
+    """A scalar argument: a number that each call gives.
+
+        >>> A, alpha = ms.placeholder("A", (8,)), ms.scalar("alpha")
+        >>> print(ms.program("scaled", [A, alpha], [ms.compute("B", (8,), lambda i: alpha * A[i])]))
+        program scaled(A: f32[8], alpha: f32) -> B: f32[8]:
+            B[i] = alpha * A[i]
+
+    Raises LanguageError for a `dtype` that is no element type.
+    """
     return ScalarArgument(name, _element_type(dtype))
 
 
@@ -75,7 +102,13 @@ def placeholder(
         >>> ms.placeholder("W", (ms.param("K", 8), 16), "bf16", const=True).name
         'W'
 
-    `const` marks weights.
+    Args:
+        name: of the argument.
+        shape: its extents: integers, parameters, sizes, or arithmetic of these.
+        dtype: the type of its elements, such as "f32", "bf16" or "i8".
+        const: marks weights, which do not change between calls: `kernel.pack` computes once what depends on them alone.
+
+    Raises LanguageError for a `dtype` that is no element type.
     """
     return Tensor(name, _check_extents(name, shape), _element_type(dtype), const=const)
 
@@ -190,35 +223,64 @@ Condition: TypeAlias = Callable[..., ValueLike] | None
 
 
 def sum(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:  # noqa: A001
-    """`sum(lambda k: A[i, k] * B[k, j], K)`: one extent for each argument of the function.
-
-    `where`, a function of the same arguments, says which terms there are: `where=lambda k: k <= i`.
+    """The sum of the terms that a function gives: `sum(lambda k: A[i, k] * B[k, j], K)`.
 
         >>> A = ms.placeholder("A", (4, 8))
         >>> S = ms.compute("S", (4,), lambda i: ms.sum(lambda k: A[i, k], 8, where=lambda k: k <= i))
         >>> print(ms.program("sums", [A], [S]))
         program sums(A: f32[4, 8]) -> S: f32[4]:
             S[i] = sum[k if k <= i](A[i, k])
+
+    Args:
+        value: the term, a function of one iteration variable or more, whose names are those of its arguments.
+        extents: how far each of these goes, one for each argument.
+        where: which terms there are, a function of the same arguments; by default all.
     """
     return _reduction(Reducer.SUM, value, extents, where)
 
 
 def prod(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
-    """A product, as `sum`."""
+    """The product of the terms; its arguments are those of `sum`.
+
+        >>> A = ms.placeholder("A", (4, 8))
+        >>> P = ms.compute("P", (4,), lambda i: ms.prod(lambda k: A[i, k], 8))
+        >>> print(ms.program("products", [A], [P]))
+        program products(A: f32[4, 8]) -> P: f32[4]:
+            P[i] = prod[k](A[i, k])
+
+    Like `sum`, it takes several extents, and `where`.
+    """
     return _reduction(Reducer.PROD, value, extents, where)
 
 
 def max(  # noqa: A001
     value: Callable[..., ValueLike] | ValueLike, *others: ValueLike, where: Condition = None
 ) -> Value:
-    """`max(x, y)` of two values, or `max(lambda k: A[i, k], K)` over a range, as `sum`."""
+    """The larger of two values, `max(x, y)`, or the largest term, `max(lambda k: A[i, k], K)`, as `sum`.
+
+        >>> A = ms.placeholder("A", (4, 8))
+        >>> M = ms.compute("M", (4,), lambda i: ms.max(lambda k: ms.max(A[i, k], 0), 8))
+        >>> print(ms.program("largest", [A], [M]))
+        program largest(A: f32[4, 8]) -> M: f32[4]:
+            M[i] = max[k](max(A[i, k], 0))
+
+    The latter takes several extents, and `where`, as `sum` does.
+    """
     return _extremum(Reducer.MAX, value, others, where)
 
 
 def min(  # noqa: A001
     value: Callable[..., ValueLike] | ValueLike, *others: ValueLike, where: Condition = None
 ) -> Value:
-    """`min(x, y)` of two values, or `min(lambda k: A[i, k], K)` over a range, as `sum`."""
+    """The smaller of two values, `min(x, y)`, or the smallest term, `min(lambda k: A[i, k], K)`, as `sum`.
+
+        >>> A = ms.placeholder("A", (4, 8))
+        >>> print(ms.program("capped", [A], [ms.compute("B", (4, 8), lambda i, j: ms.min(A[i, j], 6))]))
+        program capped(A: f32[4, 8]) -> B: f32[4, 8]:
+            B[i, j] = min(A[i, j], 6)
+
+    The latter takes several extents, and `where`, as `sum` does.
+    """
     return _extremum(Reducer.MIN, value, others, where)
 
 
@@ -235,22 +297,50 @@ def _extremum(
 
 
 def argmax(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
-    """The largest value and its position, for `compute_arg`: `argmax(lambda k: A[i, k], K)`."""
+    """The largest value and its position, for `compute_arg`; the first of several that are as large.
+
+        >>> X = ms.placeholder("X", (4, 8))
+        >>> V, P = ms.compute_arg("V", "P", (4,), lambda i: ms.argmax(lambda k: X[i, k], 8))
+
+    Like `sum`, it takes `where`.
+    """
     return _reduction(Reducer.ARGMAX, value, extents, where)
 
 
 def argmin(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition = None) -> Value:
-    """The smallest value and its position, as `argmax`."""
+    """The smallest value and its position, as `argmax`.
+
+        >>> X = ms.placeholder("X", (4, 8))
+        >>> V, P = ms.compute_arg("V", "P", (4,), lambda i: ms.argmin(lambda k: X[i, k], 8))
+
+    Like `sum`, it takes `where`.
+    """
     return _reduction(Reducer.ARGMIN, value, extents, where)
 
 
 def clamp(x: ValueLike, low: ValueLike, high: ValueLike) -> Value:
-    """`min(max(x, low), high)`; `A[clamp(i, 0, N - 1)]` reads the nearest element beyond a border."""
+    """`min(max(x, low), high)`. As an index, it reads the nearest element where `x` is beyond a border.
+
+        >>> A = ms.placeholder("A", (8,))
+        >>> print(ms.program("shifted", [A], [ms.compute("B", (8,), lambda i: A[ms.clamp(i - 1, 0, 7)])]))
+        program shifted(A: f32[8]) -> B: f32[8]:
+            B[i] = A[clamp(i - 1, 0, 7)]
+
+    `low` and `high` are both included.
+    """
     return call("clamp", x, low, high)
 
 
 def mirror(x: ValueLike, size: ValueLike) -> Value:
-    """The index reflected at the first element and at the last, `size - 1`: -1 is 1, as NumPy's `reflect` pads."""
+    """The index reflected at the first element and at the last, `size - 1`: -1 is 1, as NumPy's `reflect` pads.
+
+        >>> A = ms.placeholder("A", (8,))
+        >>> print(ms.program("shifted", [A], [ms.compute("B", (8,), lambda i: A[ms.mirror(i - 1, 8)])]))
+        program shifted(A: f32[8]) -> B: f32[8]:
+            B[i] = A[mirror(i - 1, 8)]
+
+    `size` is the extent of the dimension that is read.
+    """
     return call("mirror", x, size)
 
 
@@ -270,12 +360,28 @@ def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:
 
 
 def cast(value: ValueLike, dtype: str | DType) -> Value:
-    """`value` converted to `dtype`."""
+    """`value` converted to the element type `dtype`.
+
+        >>> A = ms.placeholder("A", (8,), "i8")
+        >>> print(ms.program("floats", [A], [ms.compute("B", (8,), lambda i: ms.cast(A[i], "f32"))]))
+        program floats(A: i8[8]) -> B: f32[8]:
+            B[i] = f32(A[i])
+
+    Raises LanguageError for what is no element type.
+    """
     return call(_element_type(dtype).value, value)
 
 
 def call(func: str, *args: ValueLike) -> Value:
-    """A function of the language by its name."""
+    """A function of the language by its name: `ms.call("exp", x)` is `ms.exp(x)`.
+
+        >>> A = ms.placeholder("A", (8,))
+        >>> print(ms.program("powers", [A], [ms.compute("B", (8,), lambda i: ms.call("exp", A[i]))]))
+        program powers(A: f32[8]) -> B: f32[8]:
+            B[i] = exp(A[i])
+
+    `metasched.functions` has the functions.
+    """
     lifted = [lift(arg) for arg in args]
     return Term(Apply(func, tuple(v.node for v in lifted)), merge(*(v.symbols for v in lifted)))
 

@@ -44,14 +44,15 @@ class HasFunc(Protocol):
 def reference(
     program: HasFunc | Func, precision: Precision = Precision.DECLARED
 ) -> Callable[..., Array | tuple[Array, ...]]:
-    """A callable that takes the arguments as kernels do, in order or by name, and returns the output, or a tuple when
-    there are several.
+    """A callable that runs a program in the simplest way: slow, and right. What is compiled is compared with it.
 
         >>> ms.reference(prog)(np.zeros((4, 8), np.float32), np.zeros(8, np.float32)).shape
         (4, 8)
 
-    Inputs are arrays of the declared shapes and dtypes, scalars numbers that their types hold; none is changed. The
-    callable raises KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
+    The callable takes the arguments as kernels do, in order or by name, and returns the output, or a tuple when there
+    are several. Inputs are arrays of the declared shapes and dtypes, scalars numbers that their types hold; none is
+    changed. It raises KernelError for an argument that does not fit, and ExecutionError when the program itself is
+    wrong.
     """
     func = _program_func(program)
     executed = convert_to_f64(func) if precision is Precision.DOUBLE else func

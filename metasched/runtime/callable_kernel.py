@@ -76,7 +76,10 @@ Profiler = Callable[["CallableKernel", Func, tuple[Any, ...], int], Profile]
 
 
 class Origin(Enum):
-    """Where a kernel's schedule comes from."""
+    """Where a kernel's schedule comes from: `kernel.origin`.
+
+    TRACE: the caller gave it. MEASURED: it is the best that a search measured. GUESS: it was chosen without measuring.
+    """
 
     TRACE = "trace"  # given by the caller
     MEASURED = "measured"  # the best measured by a search

@@ -213,17 +213,44 @@ def _combine(op: BinOp, a: Int | int, b: Int | int) -> Int:
 
 
 def ceildiv(a: Int | int, b: Int | int) -> Int:
-    """`a / b` rounded up, as an expression."""
+    """`a / b` rounded up, as an expression over random variables.
+
+        >>> sch = ms.Schedule(prog, seed=0)
+        >>> _, j = sch.get_loops(sch.get_block("biased"))
+        >>> _, t = sch.sample_tile(j, parts=2)
+        >>> print(ms.ceildiv(t, 2))
+        ceildiv(t1, 2)
+
+    Arguments are integer random variables and integers.
+    """
     return _combine(BinOp.CEILDIV, a, b)
 
 
 def minimum(a: Int | int, b: Int | int) -> Int:
-    """The smaller of two, as an expression; Python's `min` would compare them."""
+    """The smaller of two, as an expression over random variables; Python's `min` would compare them.
+
+        >>> sch = ms.Schedule(prog, seed=0)
+        >>> _, j = sch.get_loops(sch.get_block("biased"))
+        >>> _, t = sch.sample_tile(j, parts=2)
+        >>> print(ms.minimum(t, 4))
+        min(t1, 4)
+
+    Arguments are integer random variables and integers.
+    """
     return _combine(BinOp.MIN, a, b)
 
 
 def maximum(a: Int | int, b: Int | int) -> Int:
-    """The larger of two, as an expression; Python's `max` would compare them."""
+    """The larger of two, as an expression over random variables; Python's `max` would compare them.
+
+        >>> sch = ms.Schedule(prog, seed=0)
+        >>> _, j = sch.get_loops(sch.get_block("biased"))
+        >>> _, t = sch.sample_tile(j, parts=2)
+        >>> print(ms.maximum(t, 4))
+        max(t1, 4)
+
+    Arguments are integer random variables and integers.
+    """
     return _combine(BinOp.MAX, a, b)
 
 

@@ -25,17 +25,31 @@ from metasched.support.messages import counted
 class TuningReport(TextReport):
     """The result of tuning.
 
-    `best` is None if no candidate was ever valid. `records` and `failures` (by reason) count everything recorded for
-    the task, `measured` what this call added; `roles` counts the records by why they were measured (see `Role`).
-    `raced` counts the records whose time is a bound, `duplicates` proposals whose code was measured for another.
-    `rejected` counts candidates that turned out illegal before they were measured. `guess` is the record of the guess,
-    and `over_guess` compares it with the best, if both were timed in turns. `noise` comes from repeated measurements of
-    the same code. `stagnation` says how long ago a trial was faster than all before it by more than noise, and
-    `out_of_patience` that the run ended for it. `exhausted` says that the space held nothing new, `interrupted` that
-    Ctrl-C ended it, `out_of_time` that the run's seconds were over before it had its trials. `phases` are seconds by
-    name, of this call. `task` is the program with its parameters, `source` where the records are. `default` is the
-    guess for a caller who names no space, where it is faster for sure than the best and not in the space that was
-    searched.
+    `print(report)` says all of it in words, `report.save("report.html")` with pictures. Times are in seconds.
+
+    Attributes:
+        best: the record of the fastest; None if no candidate was ever valid.
+        records: how many records there are of the task, failures and earlier runs included.
+        measured: how many of them this call added.
+        failures: how many records failed, by reason.
+        rejected: how many candidates turned out illegal before they were measured, by reason.
+        phases: seconds of this call, by what they were spent on.
+        elapsed_s: seconds of this call.
+        exhausted: whether the space held nothing new.
+        interrupted: whether Ctrl-C ended the run.
+        raced: how many records lost a race, so that their time is a lower bound.
+        duplicates: how many proposals had code that was measured for another.
+        guess: the record of the guess.
+        over_guess: the best compared with the guess, if both were timed in turns.
+        noise: what repeated measurements of the same code differed by.
+        roles: how many records there are by why they were measured (see `Role`).
+        stagnation: how long ago a trial was faster than all before it by more than noise.
+        out_of_patience: whether the run ended for that.
+        task: the program with its parameters.
+        source: where the records are.
+        default: the guess for a caller who names no space, where it is faster for sure than the best and not in the
+            space that was searched.
+        out_of_time: whether the run's seconds were over before it had its trials.
     """
 
     SHORT = 3  # the number of records, the best time, and whether it is the guess's

@@ -120,7 +120,12 @@ class Arms(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A row of an arm."""
+    """What a strategy proposes to measure: one choice of all numbers in one structure.
+
+    Attributes:
+        arm: the index of the structure (sketch) among the arms of the search.
+        row: an integer for each of its random variables, in the order of the arm's columns.
+    """
 
     arm: int
     row: tuple[int, ...]
@@ -128,9 +133,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Observation:
-    """What measuring a candidate gave: seconds per call, None after a failure.
+    """What measuring a candidate gave.
 
-    Where `bound` holds it takes at least so long: it lost a race, and was not timed to the end.
+    Attributes:
+        candidate: what was measured.
+        seconds: the time of a call; None after a failure.
+        bound: whether it takes at least so long: it lost a race, and was not timed to the end.
     """
 
     candidate: Candidate

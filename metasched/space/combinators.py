@@ -103,7 +103,14 @@ def attempt(rule: Rule) -> Rule:
 
 
 def each_consumer(rule: Rule) -> Rule:
-    """A rule applied to every consumer of the block that exists at the start; skips if it applies to none of them."""
+    """A rule applied to every block that reads the block's result, of those that exist at the start.
+
+        >>> from metasched.rules.vectorize import vectorize
+        >>> print(ms.each_consumer(vectorize).name)
+        each_consumer(vectorize)
+
+    It skips if the rule applies to none of them.
+    """
     (part,) = _rules("each_consumer", (rule,))
     doc = f"For each block that reads this block's result: {part.name}.\n\n{part.doc}"
     return Rule(f"each_consumer({part.name})", _EachConsumer(part), doc)

@@ -150,7 +150,8 @@ def test_traces_for_some_shapes_only_replay_on_these(name: str) -> None:
 
 
 def test_pages_have_the_limits_of_the_code() -> None:
-    measuring, sessions = ((DOCS / name).read_text(encoding="utf-8") for name in ("measuring.md", "sessions.md"))
+    pages = ((DOCS / name).read_text(encoding="utf-8") for name in ("measuring.md", "sessions.md"))
+    measuring, sessions = (" ".join(page.split()) for page in pages)  # sentences go on in the next line
     limits, plan = Limits(), TimingPlan()
     replaced = f"replaced after {limits.recycle_after} candidates, or when they hold more than"
     assert f"{replaced} {limits.recycle_bytes >> 30} GiB between two" in measuring

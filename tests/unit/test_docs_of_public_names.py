@@ -17,9 +17,8 @@ ROOT = Path(__file__).parents[2]
 # What people make; errors, reports and handles are what they get.
 MADE = {"Target", "Kernel", "Trace", "Task", "GrowingSize", "SizeRange"}
 FUNCTIONS = {name for name in ms.__all__ if inspect.isroutine(getattr(ms, name))}
-# What a sentence says: `prod` is as `sum`.
-SHORT = {"param", "let", "scalar", "prod", "max", "min", "argmax", "argmin", "clamp", "mirror", "cast", "call"}
-SHORT |= {"ceildiv", "maximum", "minimum", "each_consumer", *functions()}
+# What a sentence says: the math functions.
+SHORT = set(functions())
 
 
 def docstring(name: str) -> str:

@@ -85,7 +85,15 @@ class _CompiledNetwork:
 
 
 class JitFunction:
-    """What `ms.jit` makes: a function that has a network for each combination of shapes and types."""
+    """What `ms.jit` makes: a function that has a network for each combination of shapes and types.
+
+        f = ms.jit(lambda A, B: np.maximum(A @ B, 0))
+        C = f(A, B)
+        f.tune(A, B, budget=60)  # seconds, for these shapes and types
+        f.network(A, B)  # the network itself: its profile, its programs, an export
+
+    The first call with such a combination traces the function and compiles the network.
+    """
 
     def __init__(self, function: Callable[..., Any], target: Target | None = None) -> None:
         if not callable(function):

@@ -25,5 +25,5 @@ class ProductPrecision(Enum):
             known = ", ".join(f'"{each.value}"' for each in cls)
             raise NetworkError(
                 f"there is no precision {given!r}: there is {known}",
-                hint="int8 takes scales, which a quantised model has: see docs/networks.md, Precision",
+                hint="int8 takes scales, which a quantised model has: see docs/networks/precision.md",
             ) from None

@@ -75,13 +75,22 @@ _FAVOURITE_NAME = "what the model likes best"
 class Guess(TextReport):
     """A schedule that was chosen without measuring, and why: the `report` of a kernel whose origin is a guess.
 
-    `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, `neighbour` what was found for
-    another size and carried over; without either, the cost model chose in the space of the rules. `carried_over` says
-    to what an expert's trace was carried over, if it was: to each element of a batch, to transposed operands. `why` is
-    the reason for the choice, `expected` the roofline's estimate. `repairs` is what the replay changed. `passed_over`
-    are the other expert traces for what the program computes and the neighbours that could not be carried over, each
-    with the reason; `rivals` those traces that can be replayed, and `others` what else was carried over, the most
-    promising first. `func` is the program as the trace schedules it.
+    Without an `expert` and a `neighbour`, the cost model chose in the space of the rules.
+
+    Attributes:
+        trace: the schedule.
+        func: the program as the trace schedules it.
+        expert: the trace of the operator library that was replayed, `OPERATOR.VARIANT`.
+        neighbour: what was found for another size, and carried over.
+        carried_over: to what an expert's trace was carried over, if it was: to each element of a batch, to transposed
+            operands.
+        why: the reason for the choice.
+        expected: the roofline's estimate of its time.
+        repairs: what the replay changed.
+        passed_over: the other expert traces for what the program computes, and the neighbours that could not be carried
+            over, each with the reason.
+        rivals: the other expert traces that can be replayed.
+        others: what else was carried over, the most promising first.
     """
 
     trace: Trace

@@ -13,8 +13,8 @@ from metasched.graph.registry import FILES, node_types
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_page_of_networks_lists_every_node_type() -> None:
-    page = (ROOT / "docs/networks.md").read_text(encoding="utf-8")
+def test_the_page_of_node_types_lists_every_node_type() -> None:
+    page = (ROOT / "docs/networks/node_types.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
     assert rows == {file: ", ".join(sorted(declared)) for file, declared in FILES.load().items()}
 
