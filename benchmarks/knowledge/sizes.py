@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, product, zip_longest
 from typing import TypeAlias
 
+from benchmarks.knowledge.convolutions import convolutions
 from benchmarks.knowledge.depthwise import depthwise
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.knowledge.from_text import Written
@@ -231,6 +232,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         FIRST_LAYERS,
         *numerical(),
         *quantised(),
+        *convolutions(),
         *depthwise(),
         *half_layers(),
         *row_norms(),

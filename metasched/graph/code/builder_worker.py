@@ -20,9 +20,9 @@ from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
-# A search for cycles of objects after every task takes 10 ms, and finds 2 MB: one after some tens of tasks
-# is enough.
-_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
+# A search for cycles of objects takes as long as three tasks after sixty of them, and finds 1 MB a task: one after some
+# hundreds of tasks is enough.
+_OBJECTS_BETWEEN_COLLECTIONS = 3_000_000
 
 
 @dataclass(frozen=True)

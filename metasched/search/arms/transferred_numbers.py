@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import log2
+from math import isinf, log2
 from typing import TypeAlias
 
 import numpy as np
@@ -39,7 +39,8 @@ class WantedNumbers:
     """A neighbour's numbers, by address, and how often rows around the best so far are drawn.
 
     Where a number is lacking, `drawn` rows are drawn before, and in so many rounds of `climbs` whatever is better is
-    taken, as there is no row that was measured. A varied row is taken if it is expected to be `gain` times as fast.
+    taken, as there is no row that was measured. A varied row is taken if it is expected to be `gain` times as fast:
+    where that is infinite, and the given numbers are legal, none is looked at.
     """
 
     numbers: Mapping[str, Decision]
@@ -91,6 +92,9 @@ def _vary_rows(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
     if complete and rounds:
         # There is one row to begin with: those near it are looked at beside it.
         own = legal(arm, rows[:1])
+        if len(own) and isinf(wanted.gain):
+            (best,) = yield [own]
+            return best
         best, varied = yield [own, _mutate_row(arm, rng, own if len(own) else rows[:1])]
         before, best = best, _better_row(best, varied, wanted.gain)
         if best is before:

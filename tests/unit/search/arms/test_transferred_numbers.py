@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,15 @@ def test_rounds_end_with_one_that_finds_nothing_better() -> None:
         model = Indifferent()
         best_rows(arm, model, [WantedNumbers(numbers, 8)])
         assert model.asked == asked
+
+
+def test_rows_that_cannot_be_taken_are_not_looked_at() -> None:
+    arm, model = arm_of(), Indifferent()
+    own = {v.address: OWN[v.address[-1]] for v in arm.sketch.variables}
+    (found,) = best_rows(arm, model, [WantedNumbers(own, 8, gain=inf)])
+    assert found is not None
+    assert tuple(found.row) == (6, 32, 8)
+    assert model.rows == 1
 
 
 def test_climbs_are_drawn_several_at_once() -> None:
