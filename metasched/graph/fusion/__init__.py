@@ -9,6 +9,7 @@ Its files, in reading order:
 - `inlining`: Intermediate values that are written into what reads them
 - `repeated`: Intermediate values without dimensions along which they repeat
 - `canonical`: One text for equal stages: order, names, and index expressions
+- `known_constants`: Constants whose elements indices say: masks that hide nothing, places in order, triangles
 - `merge`: Nodes of a graph joined to one, and the program that it runs
 - `rows`: The outer indices over which all stages of a program are independent
 - `affine`: What constants do to a value: a factor and an offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 from metasched.graph.fusion.expressions import (
     ROUNDING_FUNCTIONS,
     dtype_of,
+    is_cast,
     map_reads,
     reads,
     rewrite_expression,
@@ -20,7 +22,7 @@ from metasched.graph.fusion.kinds import is_anchor
 from metasched.graph.fusion.repeated import without_repeated_elements
 from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.site import names as letters
-from metasched.ir.nodes import BinOp, Reducer
+from metasched.ir.nodes import BinOp, Reducer, UnOp
 from metasched.ir.source import (
     Apply,
     Axis,
@@ -30,6 +32,7 @@ from metasched.ir.source import (
     IntLit,
     Name,
     Operation,
+    Prefix,
     Read,
     Reduce,
     SourceExpr,
@@ -46,7 +49,8 @@ def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]
 
     What nothing needs is left out; outputs keep their order.
     """
-    made = without_repeated_elements(without_copies(inline_stages(simplify_stages(_drop_dead_stages(stages)))))
+    made = _drop_added_zeros(inline_stages(simplify_stages(_drop_dead_stages(stages))))
+    made = without_repeated_elements(without_copies(_align_unit_reads(made)))
     made = _order_stages(_drop_dead_stages(_order_operands(_align_unit_reads(_use_reciprocals(simplify_stages(made))))))
     apart, again = _operands_apart(made)
     final, inputs, outputs = _rename_buffers(apart)
@@ -222,6 +226,8 @@ def _simplify_expression(e: SourceExpr, extents: Extents) -> SourceExpr:
             return replace(inner, indices=tuple(index_text(index, extents) for index in inner.indices))
         if isinstance(inner, Operation):
             return _condition(inner, extents)
+        if isinstance(inner, Prefix) and inner.op is UnOp.NOT and isinstance(inner.a, BoolLit):
+            return BoolLit(not inner.a.value)
         if isinstance(inner, IfElse) and isinstance(inner.cond, BoolLit):
             return inner.then if inner.cond.value else inner.otherwise
         if isinstance(inner, Reduce) and inner.cond == BoolLit(True):
@@ -229,6 +235,41 @@ def _simplify_expression(e: SourceExpr, extents: Extents) -> SourceExpr:
         return inner
 
     return rewrite_expression(e, change)
+
+
+def _is_zero(e: SourceExpr) -> bool:
+    return e == FloatLit(0.0) or (is_cast(e) and isinstance(e, Apply) and e.args == (FloatLit(0.0),))
+
+
+def _has_one_zero(e: SourceExpr, sums: Collection[str]) -> bool:
+    """Whether an expression is 0.0 where it is zero, and never -0.0."""
+    match e:
+        case Read(buffer=buffer):
+            return buffer in sums
+        case FloatLit(value=value):
+            return math.copysign(1, value) > 0 or value != 0
+        case IfElse(then=then, otherwise=otherwise):
+            return _has_one_zero(then, sums) and _has_one_zero(otherwise, sums)
+        case Apply(args=(inner,)) if is_cast(e):
+            return _has_one_zero(inner, sums)
+    return False
+
+
+def _drop_added_zeros(stages: Stages) -> Stages:
+    """Stages without zeros that are added to sums and to choices of numbers, as by masks that hide nothing.
+
+    A zero changes -0.0 alone, which a sum is never asked to be: it begins with 0.0.
+    """
+    sums = {s.buffer for s in stages.stages if isinstance(s.value, Reduce) and s.value.reducer is Reducer.SUM}
+
+    def change(inner: SourceNode) -> SourceNode:
+        if isinstance(inner, Operation) and inner.op is BinOp.ADD:
+            for one, other in ((inner.a, inner.b), (inner.b, inner.a)):
+                if _is_zero(other) and _has_one_zero(one, sums):
+                    return one
+        return inner
+
+    return replace(stages, stages=tuple(replace(s, value=rewrite_expression(s.value, change)) for s in stages.stages))
 
 
 def index_text(e: SourceExpr, extents: Extents) -> SourceExpr:
@@ -274,5 +315,10 @@ def _condition(e: Operation, extents: Extents) -> SourceExpr:
         if e.a == BoolLit(True) or e.b == BoolLit(False):
             return e.b
         if e.b == BoolLit(True) or e.a == BoolLit(False):
+            return e.a
+    if e.op is BinOp.OR:
+        if e.a == BoolLit(False) or e.b == BoolLit(True):
+            return e.b
+        if e.b == BoolLit(False) or e.a == BoolLit(True):
             return e.a
     return e

@@ -24,6 +24,8 @@ from metasched.support.data_classes import dataclass
 _MOST_REPEATED_OPERATIONS = 8
 # How much larger a value may be with a border around it.
 _BORDER = 2
+# A value that indices say in so many operations is computed sooner than it is read.
+_INDEX_OPERATIONS = 2
 # Expressions of more nodes stay apart.
 _LARGEST = 150
 
@@ -117,6 +119,8 @@ class _Inlining:
         if form.guarded and reduced:
             return "a reduction would ask its condition for each term"
         if not cost and not form.guarded:
+            return None
+        if not form.counts and cost <= _INDEX_OPERATIONS:
             return None
         if reduced and _unpacks(self._given, form.stage):
             return "schedules have places of their own for weights that become larger"

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import map_reads, reads
+from metasched.graph.fusion.known_constants import KnownConstant, known_constant, write_known_constants
 from metasched.graph.fusion.stages import Stages, joined_name, program_of, stages_of
 from metasched.graph.fusion.views import indices_through_view
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
@@ -63,13 +64,14 @@ class _PieceNode:
 class _Piece:
     """Some nodes of a graph with numbers for its values: equal for what is joined in each of many equal layers.
 
-    `consts` are constants, `zeros` those of them that are zero.
+    `consts` are constants, `zeros` those of them that are zero, `known` those that indices say.
     """
 
     nodes: tuple[_PieceNode, ...]
     types: tuple[ValueType, ...]
     consts: frozenset[int]
     zeros: frozenset[int]
+    known: tuple[tuple[int, KnownConstant], ...]
     outputs: tuple[int, ...]
 
 
@@ -100,7 +102,9 @@ def _piece_of(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> tu
     names = list(numbers)
     consts = frozenset(n for n, name in enumerate(names) if name in graph.constants)
     zeros = frozenset(n for n in consts if _is_zero(graph, names[n]))
-    return _Piece(tuple(own), tuple(graph.types[name] for name in names), consts, zeros, made), names
+    looked = ((n, known_constant(graph.constants[names[n]], graph.types[names[n]].dtype)) for n in sorted(consts))
+    known = tuple((n, what) for n, what in looked if what is not None)
+    return _Piece(tuple(own), tuple(graph.types[name] for name in names), consts, zeros, known, made), names
 
 
 @lru_cache(maxsize=1 << 12)
@@ -138,6 +142,7 @@ def _stages_of_piece(piece: _Piece) -> Stages:
 def _over_values(piece: _Piece, own: Stages, named: Mapping[str, str], views: Mapping[str, str]) -> list[Stage]:
     out = []
     zeros = {own_name for own_name, name in named.items() if name.isdecimal() and int(name) in piece.zeros}
+    known = {str(number): what for number, what in piece.known}
     for stage in own.stages:
         extents = own.extents(stage)
 
@@ -151,7 +156,7 @@ def _over_values(piece: _Piece, own: Stages, named: Mapping[str, str], views: Ma
             return replace(read, buffer=name, indices=indices)
 
         position = None if stage.position is None else named[stage.position]
-        value = map_reads(fold_zeros(stage, zeros), change)
+        value = write_known_constants(map_reads(fold_zeros(stage, zeros), change), known)
         out.append(replace(stage, buffer=named[stage.buffer], value=value, position=position))
     return out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import metasched as ms
 from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.stages import program_of, stages_of
@@ -36,3 +38,20 @@ def test_tiles_of_a_product_take_what_follows_with_them() -> None:
     main = max(sch.block_names(), key=lambda name: sch.describe(sch.get_block(name)).instances or 0)
     sch.reverse_compute_at(sch.get_block("Y"), sch.get_loops(sch.get_block(main))[0])
     assert sch.get_loops(sch.get_block("Y"))[0] == sch.get_loops(sch.get_block(main))[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("T[i] + 0.0", "Y[i0] = sum[r0 < 8](A[i0, r0])"),
+        ("f32(0.0) + T[i]", "Y[i0] = sum[r0 < 8](A[i0, r0])"),
+        ("T[i] + (0.0 + (1.0 if i < 3 else 0.0))", "Y[i0] = T0[i0] + (1.0 if i0 < 3 else 0.0)"),
+        ("T[i] * (A[i, 0] + 0.0)", "Y[i0] = T0[i0] * (A[i0, 0] + 0.0)"),
+        ("T[i] + (0.0 + (1.0 if i < 3 else -0.0))", "Y[i0] = T0[i0] + (0.0 + (1.0 if i0 < 3 else -0.0))"),
+    ],
+)
+def test_a_zero_is_added_only_to_what_may_be_a_negative_zero(line: str, made: str) -> None:
+    text = f"program p(A: f32[8, 8]) -> Y: f32[8]:\n    T: f32[8]\n    T[i] = sum[r < 8](A[i, r])\n    Y[i] = {line}\n"
+    stages = stages_of(ms.parse_program(text))
+    assert stages is not None
+    assert str(program_of(canonical(stages)[0], "p")).splitlines()[-1].strip() == made

@@ -54,3 +54,12 @@ def test_a_long_chain_takes_a_few_questions_a_stage(monkeypatch: pytest.MonkeyPa
         inline_stages(chain(length))
         asked.append(len(costs))
     assert asked[1] < 2.5 * asked[0] < 2.5 * 6 * 40
+
+
+def test_what_indices_say_is_computed_where_it_is_read() -> None:
+    """In all rows, where a value that is read of an input is not: it would be computed as often."""
+    head = "program p(A: f32[8, 8], B: f32[8]) -> Y: f32[8, 8]:\n    T: f32[8]\n"
+    for value, count in (("1.0 if i < 3 else 0.5", 1), ("exp(B[i])", 2)):
+        found = stages_of(ms.parse_program(f"{head}    T[i] = {value}\n    Y[n, i] = A[n, i] + T[i] * B[i]\n"))
+        assert found is not None
+        assert len(inline_stages(found).stages) == count

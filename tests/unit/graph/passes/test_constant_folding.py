@@ -69,3 +69,32 @@ def test_constants_of_what_is_for_a_cpu_with_more_are_computed_by_code_for_this_
     (made,) = compute_outputs(transposed.program, [graph.constants["w"]], far)
     np.testing.assert_array_equal(made, graph.constants["w"].T)
     assert used == [Target.detect(far.threads)]
+
+
+def _rows_masked(extent: int) -> Graph:
+    """`x` where no row of a mask of all pairs hides the row as a whole; the mask is much larger than the places."""
+    builder = GraphBuilder()
+    square, rows = ValueType(DType.F32, (extent, extent)), ValueType(DType.F32, (extent,))
+    x = builder.input("x", rows)
+    place = builder.constant("place", np.arange(extent, dtype=np.float32), rows)
+    text = "Y[i, j] = 0.0 if P[j] <= P[i] else -inf"
+    (mask,) = builder.program(NodeOrigin("mask", "Less", "mask"), [text], {"Y": square}, {"P": place})
+    viewed = builder.view(NodeOrigin("viewed", "Reshape", "viewed"), mask, (extent, 1, extent))
+    text = f"Y[i] = max[r < {extent}](M[i, 0, r])"
+    (largest,) = builder.program(NodeOrigin("largest", "ReduceMax", "largest"), [text], {"Y": rows}, {"M": viewed})
+    (y,) = builder.program(NodeOrigin("y", "Add", "y"), ["Y[i] = A[i] + B[i]"], {"Y": rows}, {"A": x, "B": largest})
+    return builder.graph("rows_masked", [("y", y)])
+
+
+def test_what_is_small_is_computed_ahead_of_what_is_too_large_to_be_kept() -> None:
+    graph = _rows_masked(300)
+    made = constant_folding(graph, context())
+    assert [node.name for node in made.computes] == ["y"]
+    assert list(made.constants) == ["largest"]
+    np.testing.assert_array_equal(made.constants["largest"], np.zeros(300, np.float32))
+
+
+def test_what_would_take_much_memory_is_not_computed_even_for_what_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constant_folding_module, "_MOST_LET_GO", 4 * 300 * 300 - 1)
+    made = constant_folding(_rows_masked(300), context())
+    assert [node.name for node in made.computes] == ["mask", "largest", "y"]
