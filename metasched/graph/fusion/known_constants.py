@@ -29,6 +29,7 @@ from metasched.ir.source import (
     SourceExpr,
     SourceNode,
 )
+from metasched.support.by_identity import remembered_weakly
 from metasched.support.data_classes import dataclass
 
 # Elements of a constant that are looked at: a mask of all pairs of 4096 places. A triangle of few is read as it is.
@@ -92,6 +93,7 @@ class Triangle:
 KnownConstant: TypeAlias = SameTruth | PlacesInOrder | Triangle
 
 
+@remembered_weakly
 def known_constant(array: Array, dtype: DType) -> KnownConstant | None:
     """What is known of a constant's elements; None where they have to be read."""
     if not 2 <= array.size <= _MOST_ELEMENTS:
