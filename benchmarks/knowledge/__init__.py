@@ -8,6 +8,7 @@ Its files, in reading order:
   vectors
 - `depthwise`: Depthwise layers as graphs have them: padding, a sum for each channel, a bias, and what follows it
 - `convolutions`: Convolutions of windows of 3 as graphs have them: padding, a sum, a bias, and what follows it
+- `attention`: Products of attention whose heads lie side by side in rows, as layers before it make them
 - `quantised`: Layers of networks in bytes, as graphs have them
 - `halves`: Layers of networks in bf16, as graphs have them
 - `norms`: Layer normalisations as graphs have them: a sum of each row, one of its squared differences, and what is

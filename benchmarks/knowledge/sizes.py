@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, product, zip_longest
 from typing import TypeAlias
 
+from benchmarks.knowledge.attention import attention
 from benchmarks.knowledge.convolutions import convolutions
 from benchmarks.knowledge.depthwise import depthwise
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
@@ -232,6 +233,7 @@ def _size_lists() -> list[Sequence[AnySize]]:
         FIRST_LAYERS,
         *numerical(),
         *quantised(),
+        *attention(),
         *convolutions(),
         *depthwise(),
         *half_layers(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
+from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.layouts.constant_names import restore_constant_names
@@ -40,12 +41,14 @@ class ViewedNodes:
     def add(self, node: Compute, made: Stages, inputs: Sequence[str]) -> Mapping[str, str]:
         """Add a node that computes these stages, and views of its results in the shapes that they had.
 
-        Returns, by result, what the node makes in its place, where that has another shape.
+        It takes the inputs that it reads: an index into a dimension of one element goes with that. Returns, by result,
+        what the node makes in its place, where that has another shape.
         """
         own: dict[str, str] = {}
         for name, buffer in zip(node.outputs, made.outputs, strict=True):
             if made.types[buffer] != self.types[name]:
                 own[name] = self._new(name, made.types[buffer])
+        made, inputs = _drop_unread_inputs(made, inputs)
         program = program_of(made, node.program.name)
         outputs = tuple(own.get(name, name) for name in node.outputs)
         self.nodes.append(replace(node, program=program, inputs=tuple(inputs), outputs=outputs))
@@ -64,3 +67,10 @@ class ViewedNodes:
         self.types[name] = type_
         self.views[like, type_] = name
         return name
+
+
+def _drop_unread_inputs(stages: Stages, given: Sequence[str]) -> tuple[Stages, list[str]]:
+    """Stages without inputs that none of them reads, and what is given for those that are left."""
+    read = {one.buffer for stage in stages.stages for one in reads(stage.value)}
+    kept = {own: name for own, name in zip(stages.inputs, given, strict=True) if own in read}
+    return replace(stages, inputs=tuple(kept), consts=stages.consts & kept.keys()), list(kept.values())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from metasched.graph.ir import Graph
+import metasched as ms
+from metasched.dtypes import DType
+from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.dimensions import dimensions
+from metasched.graph.value_type import ValueType
 from tests.support.graphs import context, network, require_equal
 
 
@@ -50,3 +53,20 @@ def test_weights_lose_dimensions_of_one_element() -> None:
 
 def test_positions_of_an_arg_reduction_count_as_before() -> None:
     joined("m (float[3, 4, 5] x) => (y) { y = ArgMax<axis = 1>(x) }")
+
+
+def test_an_index_into_a_dimension_that_is_left_out_is_no_input_any_more() -> None:
+    """Only what stages read between them has the dimension, and the index says where in it: at the one element."""
+    program = ms.parse_program(
+        "program p(A: f32[4, 6], C: i64[1]) -> Y: f32[4, 6]:\n"
+        "    T: f32[4, 1, 6]\n"
+        "    T[i, u, j] = exp(A[i, j])\n"
+        "    Y[i, j] = T[i, C[0], 5 - j] * A[i, j]\n"
+    )
+    types = {"a": ValueType(DType.F32, (4, 6)), "c": ValueType(DType.I64, (1,)), "y": ValueType(DType.F32, (4, 6))}
+    node = Compute("y", "Test", program, ("a", "c"), ("y",))
+    graph = Graph("g", types, ("a", "c"), (("y", "y"),), {}, (node,))
+    made = dimensions(graph, context())
+    made.validate()
+    (only,) = made.computes
+    assert only.inputs == ("a",)
