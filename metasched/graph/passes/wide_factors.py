@@ -3,6 +3,9 @@
 No instruction multiplies f16 and sums in f32, so each element is converted wherever it is read: once a panel of the
 other factor. The value that is written is rounded to f16 as the model says, and is then a number of f32, so results are
 the same. Weights stay in f16: they are most of the memory, and a vector of them is converted for several rows at once.
+
+What is joined lies where it is joined (`parts`), so it is in f32 as the result is; a result of which a part has to stay
+in f16, as an input of the network, stays too: a kernel would only copy it.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from metasched.graph.fusion.expressions import rewrite_expression
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.precision.products import cast, product_sums
-from metasched.ir.source import Apply, Read, Reduce, SourceNode, Stage
+from metasched.graph.precision.narrowing import FloatFlow
+from metasched.graph.precision.products import cast, moves, product_sums
+from metasched.ir.source import Apply, IfElse, Read, Reduce, SourceExpr, SourceNode, Stage
 
 _NARROW, _WIDE = DType.F16, DType.F32
 # How often an element is read that is worth twice the memory: as many are a vector's results.
@@ -35,7 +39,7 @@ class _Widening:
         self._graph = graph
         self._forms = {id(node): form for node in graph.computes if (form := stages_of(node.program)) is not None}
         self._roots = self._view_roots()
-        self._wide = {self._root(name) for name in self._values_read_often()} - self._fixed_roots()
+        self._wide = self._wide_roots()
 
     def _view_roots(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -47,6 +51,26 @@ class _Widening:
     def _root(self, name: str) -> str:
         """The value that a view is of."""
         return self._roots.get(name, name)
+
+    def _wide_roots(self) -> set[str]:
+        """The values that become f32, by their roots, and with each of them what it is joined from."""
+        joins = list(self._joins())
+        fixed = self._fixed_roots()
+        for parts, whole in joins:
+            if not fixed.isdisjoint(parts):
+                fixed.add(whole)
+        wide = {self._root(name) for name in self._values_read_often()} - fixed
+        for parts, whole in reversed(joins):
+            if whole in wide:
+                wide |= parts
+        return wide
+
+    def _joins(self) -> Iterator[tuple[set[str], str]]:
+        """The roots of what nodes join and do nothing else with, and those of the results, in order."""
+        for node, form in self._nodes_with_forms():
+            given, joined = node.input_values(form.inputs), FloatFlow(form).joined_inputs
+            if joined:
+                yield {self._root(given[name]) for name in joined}, self._root(node.outputs[0])
 
     def _values_read_often(self) -> Iterator[str]:
         for node, form in self._nodes_with_forms():
@@ -125,5 +149,23 @@ def _widen_stage(stage: Stage, wide: Collection[str]) -> Stage:
     value = rewrite_expression(stage.value, change)
     if stage.buffer not in wide:
         return replace(stage, value=value)
-    narrow = value if isinstance(value, Apply) and value.func == str(_NARROW) else cast(value, _NARROW)
-    return replace(stage, value=cast(narrow, _WIDE))
+    # Where all that is done is to choose an element, the one chosen is all that may have to be converted.
+    widen = _choose_in_wide if moves(stage.value) else _in_wide
+    return replace(stage, value=widen(value, wide))
+
+
+def _choose_in_wide(value: SourceExpr, wide: Collection[str]) -> SourceExpr:
+    if isinstance(value, IfElse):
+        then, otherwise = (_choose_in_wide(end, wide) for end in (value.then, value.otherwise))
+        return replace(value, then=then, otherwise=otherwise)
+    return _in_wide(value, wide)
+
+
+def _in_wide(value: SourceExpr, wide: Collection[str]) -> SourceExpr:
+    """A value of f16 in f32: an element that is f32 already as it is."""
+    match value:
+        case Apply(func=func, args=(Read(buffer=buffer) as read,)) if func == str(_NARROW) and buffer in wide:
+            return read
+        case Apply(func=func) if func == str(_NARROW):
+            return cast(value, _WIDE)
+    return cast(cast(value, _NARROW), _WIDE)

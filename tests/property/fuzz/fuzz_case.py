@@ -27,6 +27,7 @@ from metasched.space.sketch import Sketch
 from metasched.space.source import FromRules
 from metasched.target import Target
 from tests.property.fuzz.fuzz_actions import attempt
+from tests.property.fuzz.fuzz_invariants import invariants
 from tests.property.fuzz.fuzz_meaning import is_plain, meaning
 from tests.property.fuzz.fuzz_pipelines import pipeline
 from tests.property.fuzz.fuzz_places import places
@@ -311,6 +312,7 @@ SOURCES = (
     places,
     windows,
     windows,
+    invariants,
 )
 RULES = 0.25
 # The sizes from which rules think that threads, lanes of sums and stores past the caches pay.
