@@ -11,6 +11,7 @@ Its files, in reading order:
 - `shared_results`: Results of a graph that share memory, as they do in PyTorch
 - `subgraphs`: Parts of a graph that run as networks; PyTorch runs the rest
 - `compiled`: What PyTorch calls: made at the first call, with weights as constants
+- `optimizers`: Steps of optimizers that PyTorch does not count as writes
 - `decompositions`: What PyTorch's core operators are made of, with results that lie in memory as PyTorch's own do
 - `integer_inputs`: Integers that a graph only computes with, such as factors, and takes as tensors
 - `backend`: The backend of `torch.compile`, and what it would do with a model

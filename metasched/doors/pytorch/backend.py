@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from metasched.doors.pytorch.compiled import CompiledGraph, GraphReport
 from metasched.doors.pytorch.decompositions import decompositions
 from metasched.doors.pytorch.integer_inputs import integer_inputs
 from metasched.doors.pytorch.lowering import LOGGER
+from metasched.doors.pytorch.optimizers import count_fused_steps
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.errors import NetworkError
 from metasched.graph.network import Network
@@ -120,10 +122,8 @@ class TorchBackend:
         context = imports.module("torch._guards").TracingContext.try_get()
         metadata = None if context is None else context.fw_metadata
         constant = [] if metadata is None else _constant_inputs(metadata)
-        return CompiledGraph(module, constant, self._network, self.reports.append)
-
-    def _network(self, graph: Any) -> Network:
-        return Network(graph, self._target)
+        count_fused_steps()
+        return CompiledGraph(module, constant, partial(_network, target=self._target), _Reports(self))
 
     def _eager(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
         LOGGER.warning("metasched: PyTorch runs a graph: %s", _GRADIENTS)
@@ -149,6 +149,22 @@ def explain_torch(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Torch
     with torch.no_grad():
         torch.compile(model, backend=made, dynamic=False)(*args, **kwargs)
     return made
+
+
+def _network(graph: Any, target: Target | None) -> Network:
+    return Network(graph, target)
+
+
+class _Reports:
+    """The reports of a backend that somebody has: a compiled graph, which PyTorch keeps, keeps no networks by them."""
+
+    def __init__(self, backend: TorchBackend) -> None:
+        self._backend = weakref.ref(backend)
+
+    def __call__(self, report: GraphReport) -> None:
+        backend = self._backend()
+        if backend is not None:
+            backend.reports.append(report)
 
 
 class _PerShape:

@@ -28,7 +28,7 @@ def needed_spans(ctx: Context, op: str, producer: Block, consumers: list[Block],
         values = {it.name: b for it, b in zip(consumer.iters, consumer.bindings, strict=True)}
         per_load += [
             [_region(op, producer, load, substitute(e, values), inner, loops) for e in load.indices]
-            for load in query.reads_of(consumer)
+            for load in dict.fromkeys(query.reads_of(consumer))  # conditions and sums read the same element often
             if load.buffer in query.written_buffers(producer)
         ]
     domain = {it.name: it for it in producer.iters}

@@ -158,13 +158,18 @@ def orthogonal_factors(trace: ArrayTrace, a: Any, mode: str = "reduced") -> Any:
 
 
 def _reflection(x: Any, step: int) -> tuple[Any, Any]:
-    """A vector `v` and a scale: `I - scale v v^T` makes zeros below the diagonal of a column. Zero where there are."""
+    """A vector `v` and a scale: `I - scale v v^T` makes zeros below the diagonal of a column. Zero where there are.
+
+    The column is divided by its largest element, so that no square is beyond the type or nothing.
+    """
     rows = np.arange(x.shape[-2])
-    column, own = x[..., step], x[..., step : step + 1, step]
-    below = np.where(rows > step, column, 0.0).astype(x.dtype)
-    rest = np.sum(below * below, axis=-1, keepdims=True)
-    end = -np.copysign(np.sqrt(own * own + rest), own)
+    column = np.where(rows >= step, x[..., step], 0.0).astype(x.dtype)
+    largest = np.max(np.abs(column), axis=-1, keepdims=True)
+    column = column / np.where(largest == 0, 1.0, largest).astype(x.dtype)
+    below, own = np.where(rows > step, column, 0.0).astype(x.dtype), column[..., step : step + 1]
+    end = -np.copysign(np.sqrt(np.sum(column * column, axis=-1, keepdims=True)), own)
     v = np.where(rows == step, own - end, below)
     length = np.sum(v * v, axis=-1, keepdims=True)
-    scale = np.where(rest == 0, 0.0, 2 / np.where(rest == 0, 1.0, length)).astype(x.dtype)
+    some = np.any(below != 0, axis=-1, keepdims=True)
+    scale = np.where(some, 2 / np.where(some, length, 1.0), 0.0).astype(x.dtype)
     return v, scale[..., None]

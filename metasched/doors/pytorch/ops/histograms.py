@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
 from metasched.graph.text import real
 
 
@@ -18,7 +20,7 @@ from metasched.graph.text import real
 def histogram_of_range(site: AtenSite, x: GraphValue, bins: int = 100, min: float = 0, max: float = 0) -> GraphValue:  # noqa: A002
     """Elements that are outside count nowhere."""
     flat = site.nodes.view(x, (x.type.size,))
-    low, high = _ends(site, flat, None if min == max == 0 else (min, max))
+    low, high = _ends(site, flat, None if min == max else (min, max), margin=1.0)
     place = f"i64(min(({{0}} - {{1}}) * {bins}.0 / ({{2}} - {{1}}), {bins - 1}.0))"
     text = f"({place} if {{0}} >= {{1}} and {{0}} <= {{2}} else i64({bins}))"
     places = site.nodes.expression("Bin", text, [flat, low, high], [x.type.dtype] * 3, DType.I64, divides=True)
@@ -36,7 +38,7 @@ def histogram(
     density: bool = False,
 ) -> tuple[GraphValue, GraphValue]:
     """Edges are counted from the nearer end."""
-    low, high = _ends(site, site.nodes.view(x, (x.type.size,)), range)
+    low, high = _ends(site, site.nodes.view(x, (x.type.size,)), range, margin=0.5)
     number = site.nodes.constant("number", np.arange(bins + 1, dtype=x.type.dtype.numpy))
     step = f"(({{1}} - {{0}}) / {real(bins)})"
     half = real((bins + 1) // 2)
@@ -53,14 +55,18 @@ def histogram_between(
     return _count_between(site, x, bins, weight, density=density), bins
 
 
-def _ends(site: AtenSite, flat: GraphValue, given: Sequence[float] | None) -> tuple[GraphValue, GraphValue]:
-    """The ends of all bins: those of the data, where none are given, and one further where these are one."""
+def _ends(
+    site: AtenSite, flat: GraphValue, given: Sequence[float] | None, *, margin: float
+) -> tuple[GraphValue, GraphValue]:
+    """The ends of all bins: those of the data, where none are given, and further by a margin where these are equal."""
     if given is not None:
+        if not all(map(math.isfinite, given)):
+            raise Unsupported(f"bins from {given[0]} to {given[1]} are an error of PyTorch's")
         low, high = (site.value(end) for end in given)
     else:
         low, high = (site.call(op, flat, axes=(0,), keepdims=0) for op in ("ReduceMin", "ReduceMax"))
     wider = [
-        site.expression(f"({{0}} {sign} 1.0 if {{0}} == {{1}} else {{0}})", end, other)
+        site.expression(f"({{0}} {sign} {margin} if {{0}} == {{1}} else {{0}})", end, other)
         for sign, end, other in (("-", low, high), ("+", high, low))
     ]
     return wider[0], wider[1]

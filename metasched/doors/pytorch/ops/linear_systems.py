@@ -15,6 +15,7 @@ from metasched.doors.pytorch.numpy_calls import trace_numpy
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
 
 Results = tuple[GraphValue | None, ...]
 
@@ -23,6 +24,11 @@ def _first_failure(failed: Sequence[Any]) -> Any:
     """The number of the first step that failed, from one on; zero where none did."""
     steps = np.concatenate(failed, axis=-1)
     return np.where(np.any(steps, axis=-1), np.argmax(steps, axis=-1) + 1, 0).astype(np.int32)
+
+
+def _require_told(check_errors: bool) -> None:
+    if check_errors:
+        raise Unsupported("with check_errors=True it raises errors, which networks do not")
 
 
 def _transposed(x: Any) -> Any:
@@ -38,6 +44,7 @@ def _solve(a: Any, b: Any) -> tuple[Any, Any]:
 
 @aten("linalg_inv_ex")
 def inverse(site: AtenSite, a: GraphValue, *, check_errors: bool = False) -> Results:
+    _require_told(check_errors)
     return trace_numpy(site.nodes, lambda x: _solve(x, np.eye(x.shape[-1], dtype=x.dtype)), a)
 
 
@@ -45,6 +52,7 @@ def inverse(site: AtenSite, a: GraphValue, *, check_errors: bool = False) -> Res
 def solve(site: AtenSite, a: GraphValue, b: GraphValue, *, left: bool = True, check_errors: bool = False) -> Results:
     """`b` is one column where it has a dimension less."""
     site.require_unused(1, 2)
+    _require_told(check_errors)
     is_column = b.rank == 1 or (b.rank == a.rank - 1 and b.shape == a.shape[:-1])
 
     def run(x: Any, right: Any) -> tuple[Any, Any]:
@@ -89,6 +97,8 @@ def _substitute(x: Any, right: Any, *, upper: bool, unit: bool) -> Any:
 
 @aten("linalg_cholesky_ex")
 def cholesky(site: AtenSite, a: GraphValue, *, upper: bool = False, check_errors: bool = False) -> Results:
+    _require_told(check_errors)
+
     def run(x: Any) -> tuple[Any, Any]:
         found, pivots = cholesky_factor(_transposed(x) if upper else x)
         info = _first_failure([np.logical_not(pivot > 0) for pivot in pivots])

@@ -43,9 +43,8 @@ def segment_reduce(
         raise Unsupported("segments along the first dimension, by lengths or offsets, have a form here")
     if initial is not None and reduce == "mean":
         raise Unsupported("a mean with an initial value has no form here")
-    ends = _ends(site, lengths, offsets)
     rows, nodes = data.shape[0], site.nodes
-    place = search(nodes, ends, nodes.constant("rows", np.arange(rows)), right=True)
+    place = _segments(site, rows, lengths, offsets)
     reduction, neutral = _REDUCTIONS[reduce]
     begun = nodes.constant("begun", np.full(site.shape, neutral if initial is None else initial, site.result.numpy))
     made = scatter_at_places(nodes, begun, {0: place}, 0, data, reduction)
@@ -58,13 +57,15 @@ def segment_reduce(
     return site.expression("{0} / {1}", made, wide, divides=True)
 
 
-def _ends(site: AtenSite, lengths: GraphValue | None, offsets: GraphValue | None) -> GraphValue:
-    """Where each segment ends."""
+def _segments(site: AtenSite, rows: int, lengths: GraphValue | None, offsets: GraphValue | None) -> GraphValue:
+    """The number of each row's segment; of rows before the first and behind the last one, how many segments are."""
     given = lengths if lengths is not None else offsets
     if given is None or given.rank != 1:
         raise Unsupported("lengths or offsets of one dimension are wanted")
-    whole = site.value(given, DType.I64)
+    nodes, whole = site.nodes, site.value(given, DType.I64)
+    every = nodes.constant("rows", np.arange(rows))
     if lengths is not None:
-        return scan_axis(site.nodes.site("Scan"), whole, Scan("sum", 0))
-    places = site.nodes.constant("ends", np.arange(1, given.shape[0]))
-    return site.call("Gather", whole, places, axis=0)
+        return search(nodes, scan_axis(nodes.site("Scan"), whole, Scan("sum", 0)), every, right=True)
+    begun = search(nodes, whole, every, right=True)
+    text = f"({{0}} - 1 if {{0}} > 0 else {site.shape[0]})"
+    return nodes.expression("Segment", text, [begun], [DType.I64], DType.I64)

@@ -53,6 +53,15 @@ def test_orthogonal_factors(mode: Any) -> None:
     check(lambda a: np.linalg.qr(a).Q @ np.linalg.qr(a).R, A, tolerance=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e25])
+def test_squares_beyond_the_type_are_none_of_orthogonal_factors(scale: float) -> None:
+    def factors(a: Any) -> Any:
+        q, r = np.linalg.qr(a * np.float32(scale))
+        return q, r / np.float32(scale)
+
+    check(factors, MANY[0], tolerance=1e-4)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

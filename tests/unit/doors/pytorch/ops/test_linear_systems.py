@@ -48,3 +48,18 @@ def test_larger_ones_are_pytorchs() -> None:
     (refused,) = run(lambda a: LINALG.inv_ex(a)[0] * 2, torch.eye(17)).reports[0].refused
     assert refused.name == "aten.linalg_inv_ex"
     assert "17 equations" in refused.reason
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: LINALG.inv_ex(a, check_errors=True)[0],
+        lambda a: LINALG.solve_ex(a, a, check_errors=True)[0],
+        lambda a: LINALG.cholesky_ex(a, check_errors=True)[0],
+    ],
+)
+def test_errors_that_are_to_be_raised_are_raised(call: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"singular|not positive-definite"), torch.no_grad():
+        torch.compile(lambda a: call(a) * 2, backend="metasched")(torch.zeros(3, 3))
+    (refused,) = run(lambda a: call(a) * 2, torch.eye(3)).reports[0].refused
+    assert "check_errors=True" in refused.reason

@@ -25,6 +25,17 @@ def test_segments_by_lengths_and_offsets(reduce: Any) -> None:
     run_whole(model, torch.randn(6, 3), LENGTHS)
 
 
+@pytest.mark.parametrize("reduce", ["max", "mean", "sum"])
+def test_rows_outside_of_all_segments_count_nowhere(reduce: Any) -> None:
+    def model(x: Any, offsets: Any, lengths: Any) -> Any:
+        return (
+            torch.segment_reduce(x, reduce, offsets=offsets, unsafe=True),
+            torch.segment_reduce(x, reduce, lengths=lengths, unsafe=True),
+        )
+
+    run_whole(model, torch.randn(8, 3), torch.tensor([2, 2, 5, 6]), torch.tensor([1, 0, 3]))
+
+
 def test_a_value_that_segments_begin_with() -> None:
     run_whole(lambda x: torch.segment_reduce(x, "sum", lengths=LENGTHS, initial=2.0), torch.randn(6))
     refused = run(lambda x: torch.segment_reduce(x, "mean", lengths=LENGTHS, initial=2.0) * 2, torch.randn(6)).reports[
