@@ -95,6 +95,7 @@ def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
         + masked
         + branching
         + _loop_cycles(view, bound)
+        + digit_cycles(view)
         + _bound_wait_cycles(view, bound)
         + _lane_fold_cycles(view)
         + _code_size_penalty(view)
@@ -146,6 +147,18 @@ def _loop_cycles(view: StatementView, bound: Array) -> Array:
     looping: Array = view.core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     # The few instructions of a loop over single elements run beside its own.
     return looping if view.statement.vector is not None else np.maximum(looping - bound, 0.0)
+
+
+def digit_cycles(view: StatementView) -> Array:
+    """Cycles of an instance for what an iteration of a parallel loop that was fused of several does to find out which
+    of theirs it is: divisions for each but the outermost.
+    """
+    if len(view.parallel) < 2:
+        return view.full(0.0)
+    digits = view.iterates[view.parallel].sum(axis=0, dtype=np.float32)
+    inside = view.strips_inside[view.parallel[-1] + 1]
+    cycles: Array = view.core.fused_digit * np.maximum(digits - 1.0, 0.0) / inside
+    return cycles
 
 
 def _register_shortfall(view: StatementView) -> Array:

@@ -224,7 +224,8 @@ class StatementView(StatementLoops):
         if tensor is None:
             # Beside every vector that is loaded for lanes to be picked from it there is a shuffle; an element that all
             # lanes of a register read fills it when it is loaded.
-            single = [self.vector.lanes / np.maximum(run, 1.0) for run in self.transposed]
+            in_register = self.vector.lanes * self.vector.steps / self.vector.strips
+            single = [in_register / np.maximum(run, 1.0) for run in self.transposed]
             near = zip(self.spread, single, strict=True)
             apart = [np.where(spread > 0, 2.0 * spread, loads) for spread, loads in near]
             return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
