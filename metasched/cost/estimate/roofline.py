@@ -18,6 +18,7 @@ from metasched.cost.estimate.condition_cycles import (
 from metasched.cost.estimate.footprint import Array, flat_positions, flat_step, take_level
 from metasched.cost.estimate.handed_on import waits_for_stores
 from metasched.cost.estimate.prefetched import l3_slowdown, memory_slowdown, unprefetched_cycles
+from metasched.cost.estimate.shared_loads import share_of_tile_loads, shares_of_loads
 from metasched.cost.estimate.statement import StatementView, cache_per_view, total
 from metasched.cost.estimate.statement_loops import Flags
 from metasched.cost.feature import Columns, Feature, features
@@ -107,9 +108,9 @@ def _instance_issue(view: StatementView) -> Issue:
     held = view.tile.held > 0
     # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
     loose = view.full(float(view.statement.reduces and not view.in_tiles) + view.statement.positions)
-    for n in view.reads():
-        loose = loose + view.loads_of_one[n]
-    loads = np.where(held, view.tile.loads / running_operations(view), loose)
+    for n, share in zip(view.reads(), shares_of_loads(view), strict=True):
+        loose = loose + view.loads_of_one[n] * share
+    loads = np.where(held, view.tile.loads / running_operations(view) * share_of_tile_loads(view), loose)
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + view.statement.positions)
