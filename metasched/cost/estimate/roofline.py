@@ -36,6 +36,8 @@ _LEAST_PIECE_SHARE = 1 / 16
 _LEAST_SHARED_ACCESSES = 1 << 20
 # Bytes of an element from which on CPUs gather.
 _LEAST_GATHERED_BYTES = 4
+# A multiple of a cache line, in bytes: numbers of 32 bits that are larger are such multiples.
+_LONG_STEP = float(1 << 30)
 # How many times as long a program is taken for that is not compiled.
 _REFUSED_SLOWDOWN = 1024.0
 
@@ -500,7 +502,7 @@ def _straddling_share(view: StatementView, access: int) -> Array:
         return view.full(0.0)
     width = _vector_bytes(view, access)
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
-    steps = np.full(view.rows, CACHE_LINE)
+    steps = np.full(view.rows, CACHE_LINE, np.int32)
     for loop in range(view.statement.depth):
         if not any(dim.uses(loop) for dim in place.dims):
             continue
@@ -509,7 +511,8 @@ def _straddling_share(view: StatementView, access: int) -> Array:
         else:
             moved = np.abs(flat_step(place, view.footprints[access], view.ranges, loop)) * place.element_bytes
             bytes_of = np.where(view.iterates[loop], moved, 0.0)
-        steps |= np.fmod(bytes_of, CACHE_LINE).astype(np.int64)
+        # All that is longer is whole lines, as 24 bits of it are told. `np.fmod` takes five times as long.
+        steps |= np.minimum(bytes_of, _LONG_STEP).astype(np.int32) & (CACHE_LINE - 1)
     unit = steps & -steps
     found: Array = np.where(in_order, np.maximum(width - unit, 0.0) / CACHE_LINE, 0.0)
     return found

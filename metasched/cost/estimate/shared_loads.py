@@ -6,6 +6,7 @@ import numpy as np
 
 from metasched.cost.estimate.footprint import Array, flat_positions
 from metasched.cost.estimate.statement import StatementView, cache_per_view
+from metasched.cost.estimate.statement_loops import any_of
 
 # The share of the registers that there are for what copies read in common, where sums do not stay in any.
 _FREE = 0.5
@@ -17,7 +18,8 @@ def shares_of_loads(view: StatementView) -> Array:
     terms of a tile in registers: (reads, rows).
 
     Under the outermost loop where all that is read takes no more registers than are free, each element is loaded once.
-    What is gathered is loaded by each copy.
+    What is gathered is loaded by each copy, and so is what windows share around a tile in registers: to count it once
+    ranks depthwise tiles wrong, which spill for it.
     """
     reads, tile, held = view.reads(), view.tile, view.tile.held > 0
     shares = np.ones((len(reads), view.rows), np.float32)
@@ -30,15 +32,20 @@ def shares_of_loads(view: StatementView) -> Array:
     straight = np.ones(view.rows, np.bool_)
     for loop in reversed(range(view.statement.depth)):
         straight &= (view.unrolled[loop] > 0) | (view.strips[loop] <= 1)
+        if not np.count_nonzero(straight):
+            break
         around = straight & (loop < inside) & (view.strips[loop] > 1)
         if not np.count_nonzero(around):
             continue
         level = np.full(view.rows, loop)
         for place, n in enumerate(reads):
+            moved = any_of([view.ranges.moves(dim, loop) for dim in view.statement.accesses[n].dims])
+            shared = around & (view.steps[n] <= 1) & ~(held & moved)
+            if not np.count_nonzero(shared):
+                continue
             taken = view.vectors(n, level, flat_positions(level))
             left = taken / (view.strips_inside[loop] * alone[place])
-            shared = around & (view.steps[n] <= 1) & (taken <= free)
-            np.minimum(shares[place], left, out=shares[place], where=shared)
+            np.minimum(shares[place], left, out=shares[place], where=shared & (taken <= free))
     return shares
 
 

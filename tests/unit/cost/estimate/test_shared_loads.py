@@ -90,6 +90,24 @@ def test_what_is_gathered_is_loaded_by_each_copy() -> None:
     assert shares_of_loads(view_of(sch))[1, 0] == 1.0
 
 
+WINDOWS = """
+program windows(X: f32[34, 64], K: f32[3, 64]) -> Y: f32[32, 64]:
+    Y[i < 32, j] = sum[r < 3](X[i + r, j] * K[r, j])
+"""
+
+
+def test_what_windows_share_around_a_tile_in_registers_is_loaded_by_each_copy() -> None:
+    """Four sums in registers, all terms unrolled: they read 6 rows, and load 12."""
+    sch = ms.Schedule(ms.parse_program(WINDOWS))
+    block = sch.get_block("Y")
+    i, j, r = sch.get_loops(block)
+    (i0, i1), (j0, j1) = sch.split(i, [None, 4]), sch.split(j, [None, 16])
+    sch.reorder(i0, j0, r, i1, j1)
+    sch.vectorize(j1, lanes=16)
+    sch.annotate(block, "unroll_limit", 12)
+    assert np.all(shares_of_loads(view_of(sch)) == 1.0)
+
+
 def test_what_reads_nothing_shares_nothing() -> None:
     program = ms.parse_program("program r[N=64, K=8]() -> C: f32[N]:\n    C[i] = sum[k < K](f32(i*k))")
     view = view_of(ms.Schedule(program))
