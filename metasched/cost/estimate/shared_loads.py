@@ -29,7 +29,7 @@ def shares_of_loads(view: StatementView) -> Array:
     registers = view.target.registers
     free = np.where(held, registers - tile.accumulators, _FREE * registers)
     inside = np.where(held, tile.place // view.rows, view.statement.depth)
-    straight = np.ones(view.rows, np.bool_)
+    straight, still = np.ones(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
     for loop in reversed(range(view.statement.depth)):
         straight &= (view.unrolled[loop] > 0) | (view.strips[loop] <= 1)
         if not np.count_nonzero(straight):
@@ -39,7 +39,7 @@ def shares_of_loads(view: StatementView) -> Array:
             continue
         level = np.full(view.rows, loop)
         for place, n in enumerate(reads):
-            moved = any_of([view.ranges.moves(dim, loop) for dim in view.statement.accesses[n].dims])
+            moved = any_of([still, *(view.ranges.moves(dim, loop) for dim in view.statement.accesses[n].dims)])
             shared = around & (view.steps[n] <= 1) & ~(held & moved)
             if not np.count_nonzero(shared):
                 continue

@@ -108,6 +108,14 @@ def test_what_windows_share_around_a_tile_in_registers_is_loaded_by_each_copy() 
     assert np.all(shares_of_loads(view_of(sch)) == 1.0)
 
 
+def test_all_copies_share_a_number_alone() -> None:
+    sch = ms.Schedule(ms.parse_program("program s(A: f32[64], F: f32[]) -> C: f32[64]:\n    C[i] = A[i] * F[]\n"))
+    block = sch.get_block("C")
+    _, i1 = sch.split(sch.get_loops(block)[0], [None, 8])
+    sch.unroll(i1)
+    assert shares_of_loads(view_of(sch))[:, 0] == pytest.approx([1.0, 1 / 8])
+
+
 def test_what_reads_nothing_shares_nothing() -> None:
     program = ms.parse_program("program r[N=64, K=8]() -> C: f32[N]:\n    C[i] = sum[k < K](f32(i*k))")
     view = view_of(ms.Schedule(program))
