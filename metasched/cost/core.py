@@ -41,6 +41,7 @@ class Core:
         line_latency: cycles until a line from beyond the second cache is there that nothing asked for in time.
         straddled_line: times longer that a line takes, for each vector of it that lies in the next as well.
         loop_overhead: cycles of an iteration of a loop, beside its body.
+        fused_digit: cycles in which an iteration of a fused loop finds out that of one of the loops it was fused of.
         mask_overhead: cycles of a vector whose lanes are not all at work.
         tail_overhead: cycles of a vector whose lanes never all are.
         masked_update: cycles of a masked sum in memory.
@@ -90,6 +91,7 @@ class Core:
     line_latency: float = 130.0
     straddled_line: float = 0.5
     loop_overhead: float = 1.2
+    fused_digit: float = 1.5
     mask_overhead: float = 3.0
     tail_overhead: float = 0.5
     masked_update: float = 1.5

@@ -23,6 +23,7 @@ Its files, in reading order:
 - `reuse_between_statements`: The statements of a program over a population, each with what those before it have left in
   the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
+- `shared_loads`: What copies of unrolled code read in common, over a population: it is loaded once for all of them
 - `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
 - `handed_on`: Vectors that are loaded from what was stored just before them, as parts of two stores: a core hands on
   what one store holds, and a load of more than that waits until the first cache has both.

@@ -8,6 +8,7 @@ import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
 from metasched.cost.estimate.footprint import Array, Ranges
+from metasched.cost.estimate.shared_loads import shares_of_loads
 from metasched.cost.estimate.shares import Flags, Shares
 from metasched.cost.estimate.statement import StatementView, cache_per_view
 from metasched.cost.feature import Columns
@@ -167,15 +168,30 @@ def gated_reads(view: StatementView) -> tuple[Array, Array]:
             if statement.accesses[n].is_register:
                 continue
             of_tile = view.tile.vectors[n] / view.tile.operations
-            reads = np.where(held, of_tile, view.loads_of_one[n])
+            reads = np.where(held, of_tile, view.loads_of_one[n] * shares_of_loads(view)[n - 1])
             single = statement.vector is None or view.steps[n] == 0
             each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)
             # Lanes that are known to run have no mask.
             each = np.where(of_lanes & (view.steps[n] > 1), 1.0, each)
-            instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
+            alike = _reads_alike(view, n, loops_in(gate.condition))
+            # A tile in registers has branches instead, but for conditions on lanes.
+            alike = np.maximum(neighbours, alike if by_lane else np.where(held, 1.0, alike))
+            instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / alike)
             instructions = instructions + held * single * (share.evaluated > 0) * _register_moves(view)
             left_out = left_out + reads * share.excluded
     return instructions, left_out
+
+
+def _reads_alike(view: StatementView, access: int, loops: frozenset[int]) -> Array:
+    """How many reads of unrolled code have a condition over some loops in common."""
+    found, straight = view.full(1.0), np.ones(view.rows, np.bool_)
+    for loop in reversed(range(view.statement.depth)):
+        straight = straight & ((view.unrolled[loop] > 0) | (view.strips[loop] <= 1))
+        if loop not in loops:
+            dims = view.statement.accesses[access].dims
+            moves = np.logical_or.reduce([view.ranges.moves(dim, loop) for dim in dims])
+            found = np.where(straight & moves, found * view.strips[loop], found)
+    return found
 
 
 def _register_moves(view: StatementView) -> Array:

@@ -18,6 +18,7 @@ from metasched.cost.estimate.condition_cycles import (
 from metasched.cost.estimate.footprint import Array, flat_positions, flat_step, take_level
 from metasched.cost.estimate.handed_on import waits_for_stores
 from metasched.cost.estimate.prefetched import l3_slowdown, memory_slowdown, unprefetched_cycles
+from metasched.cost.estimate.shared_loads import share_of_tile_loads, shares_of_loads
 from metasched.cost.estimate.statement import StatementView, cache_per_view, total
 from metasched.cost.estimate.statement_loops import Flags
 from metasched.cost.feature import Columns, Feature, features
@@ -35,6 +36,8 @@ _LEAST_PIECE_SHARE = 1 / 16
 _LEAST_SHARED_ACCESSES = 1 << 20
 # Bytes of an element from which on CPUs gather.
 _LEAST_GATHERED_BYTES = 4
+# A multiple of a cache line, in bytes: numbers of 32 bits that are larger are such multiples.
+_LONG_STEP = float(1 << 30)
 # How many times as long a program is taken for that is not compiled.
 _REFUSED_SLOWDOWN = 1024.0
 
@@ -95,6 +98,7 @@ def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
         + masked
         + branching
         + _loop_cycles(view, bound)
+        + digit_cycles(view)
         + _bound_wait_cycles(view, bound)
         + _lane_fold_cycles(view)
         + _code_size_penalty(view)
@@ -106,9 +110,9 @@ def _instance_issue(view: StatementView) -> Issue:
     held = view.tile.held > 0
     # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
     loose = view.full(float(view.statement.reduces and not view.in_tiles) + view.statement.positions)
-    for n in view.reads():
-        loose = loose + view.loads_of_one[n]
-    loads = np.where(held, view.tile.loads / running_operations(view), loose)
+    for n, share in zip(view.reads(), shares_of_loads(view), strict=True):
+        loose = loose + view.loads_of_one[n] * share
+    loads = np.where(held, view.tile.loads / running_operations(view) * share_of_tile_loads(view), loose)
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + view.statement.positions)
@@ -146,6 +150,18 @@ def _loop_cycles(view: StatementView, bound: Array) -> Array:
     looping: Array = view.core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     # The few instructions of a loop over single elements run beside its own.
     return looping if view.statement.vector is not None else np.maximum(looping - bound, 0.0)
+
+
+def digit_cycles(view: StatementView) -> Array:
+    """Cycles of an instance for what an iteration of a parallel loop that was fused of several does to find out which
+    of theirs it is: divisions for each but the outermost.
+    """
+    if len(view.parallel) < 2:
+        return view.full(0.0)
+    digits = view.iterates[view.parallel].sum(axis=0, dtype=np.float32)
+    inside = view.strips_inside[view.parallel[-1] + 1]
+    cycles: Array = view.core.fused_digit * np.maximum(digits - 1.0, 0.0) / inside
+    return cycles
 
 
 def _register_shortfall(view: StatementView) -> Array:
@@ -486,7 +502,7 @@ def _straddling_share(view: StatementView, access: int) -> Array:
         return view.full(0.0)
     width = _vector_bytes(view, access)
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
-    steps = np.full(view.rows, CACHE_LINE)
+    steps = np.full(view.rows, CACHE_LINE, np.int32)
     for loop in range(view.statement.depth):
         if not any(dim.uses(loop) for dim in place.dims):
             continue
@@ -495,7 +511,8 @@ def _straddling_share(view: StatementView, access: int) -> Array:
         else:
             moved = np.abs(flat_step(place, view.footprints[access], view.ranges, loop)) * place.element_bytes
             bytes_of = np.where(view.iterates[loop], moved, 0.0)
-        steps |= np.fmod(bytes_of, CACHE_LINE).astype(np.int64)
+        # All that is longer is whole lines, as 24 bits of it are told. `np.fmod` takes five times as long.
+        steps |= np.minimum(bytes_of, _LONG_STEP).astype(np.int32) & (CACHE_LINE - 1)
     unit = steps & -steps
     found: Array = np.where(in_order, np.maximum(width - unit, 0.0) / CACHE_LINE, 0.0)
     return found

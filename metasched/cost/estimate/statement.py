@@ -110,6 +110,7 @@ class StatementView(StatementLoops):
         self.core = core
         self.known: dict[Callable[[StatementView], Array], Array] = {}
         self._places_of: dict[int, Array] = {}
+        self._repeats_of: dict[int, Array] = {}
         self.handed_on: list[tuple[int, int]] = []
         self._set_accesses()
         self.tile = self._tile()
@@ -224,7 +225,8 @@ class StatementView(StatementLoops):
         if tensor is None:
             # Beside every vector that is loaded for lanes to be picked from it there is a shuffle; an element that all
             # lanes of a register read fills it when it is loaded.
-            single = [self.vector.lanes / np.maximum(run, 1.0) for run in self.transposed]
+            in_register = self.vector.lanes * self.vector.steps / self.vector.strips
+            single = [in_register / np.maximum(run, 1.0) for run in self.transposed]
             near = zip(self.spread, single, strict=True)
             apart = [np.where(spread > 0, 2.0 * spread, loads) for spread, loads in near]
             return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
@@ -315,12 +317,14 @@ class StatementView(StatementLoops):
 
     def _repeated_loads(self, access: int) -> Array:
         """(levels, rows) how often each element of an access is loaded, as the compiler does not see that it is one."""
-        out = ones((self.depth + 1, self.rows))
-        for loop in reversed(range(self.depth)):
-            dims = [dim for dim in self.statement.accesses[access].dims if dim.uses(loop) and loop not in dim.bare]
-            again = loop != self.statement.vector and bool(dims)
-            out[loop] = np.where(self._repeats_load(dims, loop), self.extents[loop], 1.0) if again else 1.0
-            out[loop] *= out[loop + 1]
+        out = self._repeats_of.get(access)
+        if out is None:
+            out = self._repeats_of[access] = ones((self.depth + 1, self.rows))
+            for loop in reversed(range(self.depth)):
+                dims = [dim for dim in self.statement.accesses[access].dims if dim.uses(loop) and loop not in dim.bare]
+                again = loop != self.statement.vector and bool(dims)
+                out[loop] = np.where(self._repeats_load(dims, loop), self.extents[loop], 1.0) if again else 1.0
+                out[loop] *= out[loop + 1]
         return out
 
     def vectors(self, access: int, level: Levels, place: Levels) -> Array:
@@ -328,9 +332,8 @@ class StatementView(StatementLoops):
         if self.operands:
             return take_level(self.operands[access], place) * self.loads_of_one[access]
         places = take_level(self._access_places(access), place)
-        elements = np.minimum(
-            take_level(self.footprints[access].elements * self._repeated_loads(access), place), places
-        )
+        different = take_level(self.footprints[access].elements, place)
+        elements = np.minimum(different * take_level(self._repeated_loads(access), place), places)
         depth = self.statement.vector
         if depth is None:
             return elements

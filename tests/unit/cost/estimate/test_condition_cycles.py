@@ -13,7 +13,9 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expectation import expectation_of
+from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.estimate.condition_cycles import gated_reads
+from metasched.cost.expectation import expectation_of, stage_views
 
 SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "avx512vl", "fma"}), 1, 48 << 10, 2 << 20, 64 << 20)
 
@@ -271,3 +273,22 @@ def test_of_a_tile_of_rows_and_columns_each_element_is_asked() -> None:
         return expectation_of(sch.func, SERVER).cycles
 
     assert cycles(3, 2) > 1.1 * cycles(1, 6)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_rows_of_a_scan_share_the_mask_of_a_vector(rows: int) -> None:
+    """Which lanes are beyond a term is the same in all rows of unrolled code: each of them has a masked read of it."""
+    text = (
+        "program scan[N=64, K=64](X: f32[N, K]) -> Y: f32[N, K]:\n    Y[i, j] = sum[k < K](X[i, k] if k <= j else 0)\n"
+    )
+    sch = ms.Schedule(ms.parse_program(text))
+    i, j, k = sch.get_loops(sch.get_block("Y"))
+    i0, i1 = sch.split(i, [None, rows])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.unroll(i1)
+    sch.vectorize(j1, lanes=16)
+    instructions, left_out = gated_reads(stage_views(sch.func, SERVER)[0])
+    mask = DEFAULT_CORE.redirected_read + DEFAULT_CORE.lane_mask - 1.0
+    assert float(instructions[0]) == pytest.approx(1.0 + mask / rows)
+    assert float(left_out[0]) == 0.0

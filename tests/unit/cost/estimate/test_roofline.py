@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.estimate.roofline import shuffles
+from metasched.cost.estimate.roofline import digit_cycles, shuffles
 from metasched.cost.expectation import expectation_of, stage_views
 from metasched.cost.features import NAMES, features_of
 from metasched.dtypes import DType
@@ -308,3 +308,33 @@ def test_rows_that_are_packed_in_groups_are_a_few_loads_and_shuffles() -> None:
     view = stage_views(sch.func, AVX512)[0]
     assert float(shuffles(view)[0]) == 2.0
     assert float(view.loads_of_one[1][0]) == 4.0
+
+
+def transposition(tile: tuple[int, int], *, fused: bool) -> ms.Schedule:
+    """Of 512 x 512 in tiles, whose rows are iterations of one parallel loop; fused of three, or the one of all tiles
+    and rows in a row."""
+    sch = ms.Schedule(ms.parse_program("program t[N=512](X: f32[N, N]) -> Y: f32[N, N]:\n    Y[j, i] = X[i, j]\n"))
+    j, i = sch.get_loops(sch.get_block("Y"))
+    (j0, j1), (i0, i1) = sch.split(j, [None, tile[0]]), sch.split(i, [None, tile[1]])
+    sch.reorder(j0, i0, j1, i1)
+    sch.parallel(sch.fuse(j0, i0, j1) if fused else j0)
+    return sch
+
+
+@pytest.mark.parametrize("columns", [1, 8])
+def test_an_iteration_of_a_fused_loop_finds_out_which_it_is(columns: int) -> None:
+    """Two divisions for a row of a tile: much where a row is one element, and little where it is many."""
+    views = [stage_views(transposition((8, columns), fused=fused).func, AVX512)[0] for fused in (True, False)]
+    fused, apart = (float(digit_cycles(view)[0]) for view in views)
+    assert fused == pytest.approx(2.0 * DEFAULT_CORE.fused_digit / columns)
+    assert apart == 0.0
+
+
+def test_lanes_of_two_registers_are_loaded_one_by_one_for_each_of_them() -> None:
+    def loads(lanes: int) -> float:
+        sch = transposition((1, 32), fused=False)
+        sch.vectorize(sch.get_loops(sch.get_block("Y"))[3], lanes=lanes)
+        return float(stage_views(sch.func, AVX512)[0].loads_of_one[1][0])
+
+    assert loads(32) == loads(16) == 16.0
+    assert loads(8) == 8.0
