@@ -56,7 +56,7 @@ class Window:
         places: what the data are multiplied by at each place: a number, an array over channels each of which is its own
             result, or one of results by channels of the data.
         offset: what is added: a number, or an array over channels.
-        filter: where the numbers are weights as they are.
+        filter: where the numbers have their places in weights.
 
     """
 

@@ -45,7 +45,8 @@ class _Branch:
 
     Attributes:
         window: that sum; of one with a filter, `offset` is what is added after its node.
-        node: the convolution, in canonical form, where there is one whose weights may be others.
+        node: the convolution, in canonical form, where there is one whose weights may be others: those that the window
+            has, if what it gives was multiplied.
         own_offset: what that node adds itself.
 
     """
@@ -178,6 +179,9 @@ class _Sums:
         assert filter_ is not None
         assert whole.node is not None
         array = self._constants[whole.node.input_values()[_own_name(whole)]].copy()
+        for place, subscripts in filter_.subscripts.items():
+            numbers = whole.window.places[place]
+            array[subscripts] = numbers if filter_.results_first else numbers.T
         for place, numbers in part.places.items():
             here = array[filter_.subscripts[place]]
             if here.ndim == 2 and numbers.ndim < 2:
@@ -230,7 +234,10 @@ def _channel_of(*windows: Window) -> int | None:
 
 
 def _shifted(inner: _Branch, own: Window) -> _Branch | None:
-    """A branch that is multiplied by numbers, and to which others are added; None where that is no branch."""
+    """A branch that is multiplied by numbers, and to which others are added; None where that is no branch.
+
+    Nor is it where a number becomes too large: an element may be small enough for what it is multiplied by in turn.
+    """
     window = inner.window
     whole = whole_value(own.data, own.type)
     if own.strides != whole.strides or own.places.keys() != whole.places.keys() or own.mixes_channels:
@@ -241,8 +248,14 @@ def _shifted(inner: _Branch, own: Window) -> _Branch | None:
     channel = _channel_of(window, own)
     if by.ndim == 0 and by == 1:
         return replace(inner, window=replace(window, offset=window.offset + own.offset, channel=channel))
-    if inner.node is not None:  # its weights would be others, and it would be no number that is added to them
+    places = {
+        place: numbers * (by[:, None] if numbers.ndim == 2 and by.ndim else by)
+        for place, numbers in window.places.items()
+    }
+    if not all(np.isfinite(numbers).all() for numbers in places.values()):
         return None
-    places = {place: numbers * (by[:, None] if numbers.ndim == 2 and by.ndim else by)
-              for place, numbers in window.places.items()}  # fmt: skip
-    return _Branch(replace(window, places=places, offset=window.offset * by + own.offset, channel=channel))
+    made = replace(window, places=places, offset=window.offset * by + own.offset, channel=channel)
+    if not np.any(inner.own_offset):
+        return replace(inner, window=made)
+    # The node would add a number that is not multiplied.
+    return _Branch(replace(made, filter=None, offset=inner.offset * by + own.offset))

@@ -98,6 +98,15 @@ def test_a_scaled_branch_is_added_to_another() -> None:
     assert "BatchNormalization" not in ops(graph)
 
 
+def test_batch_norms_of_branches_go_into_their_weights() -> None:
+    graph = summed(
+        """p = Conv<pads = [1, 1, 1, 1]>(x, square)  q = BatchNormalization(p, s, b, mean, v)
+        r = Conv(x, small, s)  t = BatchNormalization(r, b, s, mean, v)
+        u = BatchNormalization(x, s, b, mean, v)  w = Add(q, t)  y = Add(w, u)"""
+    )
+    assert ops(graph) == ["Conv", "Add"]
+
+
 @pytest.mark.parametrize(
     "body",
     [
