@@ -13,6 +13,7 @@ Its files, in reading order:
 - `merge`: Nodes of a graph joined to one, and the program that it runs
 - `rows`: The outer indices over which all stages of a program are independent
 - `affine`: What constants do to a value: a factor and an offset
+- `windows`: Values that are sums of another's elements in a window around each place, times constants
 - `kinds`: What limits a program: memory, or arithmetic on what it reads repeatedly
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys

@@ -9,6 +9,7 @@ Its files, in reading order:
 - `constant_folding`: What depends on constants alone is computed once
 - `loop_invariants`: What no step of a loop changes is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
+- `summed_windows`: Sums of convolutions of one value, of scales of it, and of itself are one convolution
 - `factors`: A number that an operand of a product is multiplied by multiplies the result, if that is smaller
 - `repeats`: Products with repeated values go over the part of a dimension along which they are repeated
 - `shapes`: Nodes go over their data in the shape in front of a view, where the view would cost something

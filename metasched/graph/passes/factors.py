@@ -28,7 +28,7 @@ _TYPES = (DType.F32, DType.F64)
 _LARGEST_FACTOR = 2.0**20
 
 
-@graph_pass(after=("common_subexpressions",))
+@graph_pass(after=("summed_windows",))
 def factors(graph: Graph, context: PassContext) -> Graph:
     """A number that an operand of a product is multiplied by multiplies the result, where that has fewer elements."""
     producer = {name: node for node in graph.nodes for name in node.outputs}
