@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from math import inf, log2
 from typing import overload
 
@@ -344,7 +344,8 @@ class _Transferring:
             if o in (NONE, LEFT_ALONE) and o != own and own not in needed
         )
         why = "much of the time is beside the main statement"
-        return [one for option in less for _, one in self._with_option(alike, option, self._rounds, why)]
+        pairs = chain.from_iterable(self._with_option(alike, option, self._rounds, why) for option in less)
+        return [self._by_estimate(before, after) for before, after in pairs]
 
     def _needed_intrinsics(self, one: TransferredDecisions) -> frozenset[Decision]:
         """The tensor intrinsics, all or none: whether vectors alone would take longer than all of a candidate."""
@@ -394,7 +395,7 @@ class _Transferring:
 
     def _by_estimate(self, before: TransferredDecisions, after: TransferredDecisions) -> TransferredDecisions:
         """What a choice makes of a candidate, scored by what it gains by the estimate: the model has learned from no
-        program in which it was taken.
+        program, or from few, in which it was taken.
         """
         without, with_it = analytic_score(self._features((before, after))).tolist()
         return replace(after, score=before.score + with_it - without)

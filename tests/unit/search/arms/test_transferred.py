@@ -216,7 +216,7 @@ def test_a_choice_of_one_option_leaves_a_neighbour_whole() -> None:
 
 def test_numbers_that_do_not_fit_are_varied() -> None:
     """A tile of one term becomes longer; numbers of a CPU with other vectors are varied at least as often."""
-    program = ms.operator("matmul_nn", M=96, N=512, K=64)
+    program = ms.operator("matmul_nn", M=64, N=512, K=256)
     numbers = {"tiles(C)/i": (HOLE, 1), "tiles(C)/j": (HOLE, 8), "tiles(C)/k": (HOLE, 1), "unrolled(C)/limit": 0}
     entry = replace(found_for(program, {"tiles(C)/copy": "none"}, numbers), extents=(16, 512, 64))
     elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
